@@ -1,0 +1,257 @@
+"""The wire between judge and worker: JSON and raw tensor bytes, never pickle.
+
+A message is one JSON object (length first) followed by the raw bytes of its tensors in order.
+A *tree* (tensor, tuple, list, dict, None, number) travels as JSON in which a tensor is its
+index. Large CUDA tensors travel as IPC handles instead of bytes, where the sender asks for it.
+
+Everything read is bounded: by a deadline, by the size of the JSON, and by a cap on tensor
+bytes that the reader sets. Nothing read is ever executed. The reader checks shapes, dtypes
+and sizes itself; what does not add up is a `ChannelError`.
+
+Not covered: a sender that goes on writing into memory which it has shared by IPC.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import select
+import socket
+import struct
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from harness import cuda_ipc
+
+MAX_JSON_BYTES = 64 << 20
+IPC_THRESHOLD_BYTES = 1 << 20  # below, copying beats mapping
+MAX_DIMENSIONS = 64
+_LENGTH = struct.Struct("<Q")
+_DTYPES = {
+    str(d).removeprefix("torch."): d
+    for d in (
+        torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64,
+        torch.complex128, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
+        torch.bool,
+    )
+}  # fmt: skip
+_NAMES = {d: name for name, d in _DTYPES.items()}
+
+Tree = Any  # torch.Tensor | tuple | list | dict | None | bool | int | float, nested
+
+
+class ChannelError(Exception):
+    """The peer sent something that is not a message."""
+
+
+class ChannelClosed(ChannelError):
+    """The peer is gone."""
+
+
+class ChannelTimeout(ChannelError):
+    """The peer did not answer by the deadline."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """`body`: the JSON object. `trees`: the named trees that came with it.
+
+    `close` unmaps memory shared by the peer; tensors of `trees` must not be used after it.
+    """
+
+    body: dict[str, Any]
+    trees: dict[str, Tree] = field(default_factory=dict)
+    mappings: list[cuda_ipc.Mapping] = field(default_factory=list)
+
+    def close(self) -> None:
+        self.trees.clear()
+        for mapping in self.mappings:
+            mapping.close()
+        self.mappings.clear()
+
+
+class Channel:
+    """One end of a connected stream socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def send(
+        self, body: dict[str, Any], trees: dict[str, Tree] | None = None, *, ipc: bool = False
+    ) -> None:
+        """Send `body` and `trees`. With `ipc`, large CUDA tensors are shared, not copied; the
+        sender must then keep them alive and unchanged until the peer has answered.
+
+        Raises `TypeError` for a tree that cannot travel, `ChannelClosed` for a lost peer.
+        """
+        tensors: list[torch.Tensor] = []
+        encoded = {name: _encode(tree, tensors) for name, tree in (trees or {}).items()}
+        specs: list[dict[str, Any]] = []
+        payloads: list[torch.Tensor] = []
+        for tensor in tensors:
+            spec, payload = _specify(tensor, ipc=ipc)
+            specs.append(spec)
+            if payload is not None:
+                payloads.append(payload)
+        header = json.dumps({"body": body, "trees": encoded, "tensors": specs}).encode()
+        try:
+            self._socket.sendall(_LENGTH.pack(len(header)) + header)
+            for payload in payloads:
+                self._socket.sendall(_bytes_of(payload))
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise ChannelClosed("the other side is gone") from error
+
+    def receive(
+        self, *, deadline: float | None = None, max_tensor_bytes: int = 1 << 20
+    ) -> Message:
+        """The next message. `deadline` is a `time.monotonic()` value; None waits for ever.
+
+        Raises `ChannelTimeout`, `ChannelClosed` or `ChannelError`.
+        """
+        (length,) = _LENGTH.unpack(self._read(_LENGTH.size, deadline))
+        if length > MAX_JSON_BYTES:
+            raise ChannelError(f"a message of {length} bytes of JSON is over {MAX_JSON_BYTES}")
+        try:
+            header = json.loads(self._read(length, deadline).decode())
+            body, encoded, specs = header["body"], header["trees"], header["tensors"]
+            layouts = [_layout(spec) for spec in specs]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise ChannelError(f"not a message: {error!r}") from error
+        total = sum(nbytes for _, _, nbytes in layouts)
+        if not isinstance(body, dict) or not isinstance(encoded, dict):
+            raise ChannelError("not a message: body and trees must be objects")
+        if total > max_tensor_bytes:
+            raise ChannelError(f"{total} bytes of tensors are over the {max_tensor_bytes} allowed")
+        mappings: list[cuda_ipc.Mapping] = []
+        tensors = [
+            self._tensor(spec, layout, deadline, mappings)
+            for spec, layout in zip(specs, layouts, strict=True)
+        ]
+        trees = {str(name): _decode(tree, tensors) for name, tree in encoded.items()}
+        return Message(body=body, trees=trees, mappings=mappings)
+
+    def _tensor(
+        self,
+        spec: dict[str, Any],
+        layout: tuple[torch.dtype, tuple[int, ...], int],
+        deadline: float | None,
+        mappings: list[cuda_ipc.Mapping],
+    ) -> torch.Tensor:
+        dtype, shape, nbytes = layout
+        if "ipc" in spec:
+            try:
+                mapping = cuda_ipc.open_handle(spec["ipc"], nbytes)
+            except (ValueError, KeyError, TypeError, OSError, RuntimeError) as error:
+                raise ChannelError(f"a shared tensor cannot be mapped: {error}") from error
+            mappings.append(mapping)
+            return mapping.tensor(dtype, shape)
+        flat = torch.empty(nbytes, dtype=torch.uint8)
+        if nbytes:
+            self._read_into(_bytes_of(flat), deadline)
+        tensor = flat.view(dtype).view(shape) if nbytes else torch.empty(shape, dtype=dtype)
+        return tensor.to(spec["device"]) if spec.get("device") != "cpu" else tensor
+
+    def _read(self, count: int, deadline: float | None) -> bytes:
+        buffer = bytearray(count)
+        self._read_into(memoryview(buffer), deadline)
+        return bytes(buffer)
+
+    def _read_into(self, view: memoryview, deadline: float | None) -> None:
+        done = 0
+        while done < len(view):
+            if deadline is not None:
+                left = deadline - time.monotonic()
+                if left <= 0 or not select.select([self._socket], [], [], left)[0]:
+                    raise ChannelTimeout("no answer by the deadline")
+            try:
+                count = self._socket.recv_into(view[done:])
+            except ConnectionResetError as error:
+                raise ChannelClosed("the other side is gone") from error
+            if count == 0:
+                raise ChannelClosed("the other side is gone")
+            done += count
+
+
+def _specify(tensor: torch.Tensor, *, ipc: bool) -> tuple[dict[str, Any], torch.Tensor | None]:
+    """The JSON of one tensor, and the tensor whose bytes follow (None: shared by handle).
+
+    Calls go through `torch.Tensor` unbound: a subclass or an instance attribute must not
+    change what is shipped.
+    """
+    plain = torch.Tensor.contiguous(torch.Tensor.detach(tensor))
+    spec: dict[str, Any] = {
+        "dtype": _NAMES[plain.dtype],
+        "shape": list(plain.shape),
+        "device": plain.device.type,
+    }
+    nbytes = plain.numel() * plain.element_size()
+    if ipc and plain.is_cuda and nbytes >= IPC_THRESHOLD_BYTES and plain.data_ptr() % 256 == 0:
+        torch.cuda.synchronize()
+        spec["ipc"] = cuda_ipc.export(plain)
+        return spec, None
+    return spec, plain.cpu()
+
+
+def _layout(spec: dict[str, Any]) -> tuple[torch.dtype, tuple[int, ...], int]:
+    """dtype, shape and bytes of a tensor, checked. Raises ValueError, KeyError, TypeError."""
+    dtype = _DTYPES[spec["dtype"]]
+    shape = tuple(int(n) for n in spec["shape"])
+    if any(n < 0 for n in shape) or len(shape) > MAX_DIMENSIONS:
+        raise ValueError(f"shape {shape}")
+    if spec.get("device") not in ("cpu", "cuda"):
+        raise ValueError(f"device {spec.get('device')!r}")
+    return dtype, shape, math.prod(shape) * dtype.itemsize
+
+
+def _bytes_of(tensor: torch.Tensor) -> memoryview:
+    array: Any = tensor.reshape(-1).view(torch.uint8).numpy()
+    return memoryview(array)
+
+
+def _encode(tree: Tree, tensors: list[torch.Tensor]) -> Any:
+    """A tree as JSON. Containers are told apart by their one key."""
+    if isinstance(tree, torch.Tensor):
+        if tree.layout is not torch.strided or tree.dtype not in _NAMES:
+            raise TypeError(f"a {tree.layout} tensor of {tree.dtype} cannot be compared")
+        tensors.append(tree)
+        return {"tensor": len(tensors) - 1}
+    if isinstance(tree, tuple | list):
+        kind = "tuple" if isinstance(tree, tuple) else "list"
+        return {kind: [_encode(item, tensors) for item in tree]}
+    if isinstance(tree, dict):
+        return {"dict": [[str(k), _encode(v, tensors)] for k, v in tree.items()]}
+    if tree is None or isinstance(tree, bool | int):
+        return {"value": tree}
+    if isinstance(tree, float):
+        return {"float": repr(tree)}
+    raise TypeError(f"a {type(tree).__name__} cannot be compared")
+
+
+def _decode(node: Any, tensors: list[torch.Tensor], depth: int = 0) -> Tree:
+    if not isinstance(node, dict) or len(node) != 1 or depth > 50:
+        raise ChannelError("not a tree")
+    ((kind, content),) = node.items()
+    try:
+        if kind == "tensor" and isinstance(content, int) and 0 <= content < len(tensors):
+            return tensors[content]
+        if kind in ("tuple", "list"):
+            items = [_decode(item, tensors, depth + 1) for item in content]
+            return tuple(items) if kind == "tuple" else items
+        if kind == "dict":
+            return {str(key): _decode(value, tensors, depth + 1) for key, value in content}
+        if kind == "value" and (content is None or isinstance(content, bool | int)):
+            return content
+        if kind == "float":
+            return float(content)
+    except (TypeError, ValueError) as error:
+        raise ChannelError(f"not a tree: {error}") from error
+    raise ChannelError(f"not a tree: {kind!r}")

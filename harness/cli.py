@@ -1,0 +1,167 @@
+"""Arguments -> work; the only place that prints; exit codes.
+
+Exit status: 0 every evaluated solution passed or was skipped; 1 some did not; 2 the request
+was wrong; 3 this machine cannot do it; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from harness import config, report, run
+from harness.errors import HarnessError
+from harness.records import MODES, Row
+
+EXIT_INTERRUPTED = 130
+PRESETS = run.ROOT / "configs"
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command line; returns the exit status."""
+    name = arguments[0] if arguments and arguments[0] in COMMANDS else "evaluate"
+    rest = arguments[1:] if name != "evaluate" else arguments
+    try:
+        return COMMANDS[name](rest)
+    except HarnessError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_status
+    except KeyboardInterrupt:
+        print("interrupted; the rows so far are kept", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def _evaluate(arguments: list[str]) -> int:
+    """The main job."""
+    options = _parser().parse_args(arguments)
+    if not options.problem and not options.all:
+        _parser().error("name a problem with --problem, or evaluate everything with --all")
+    request = run.Request(
+        settings=config.load(options.config, _overrides(options)),
+        problem=options.problem,
+        solution=options.solution,
+        problem_dir=options.problem_dir,
+        solution_dir=options.solution_dir,
+        output=options.output,
+        fresh=options.fresh,
+        build_only=options.build_only,
+    )
+    with _Screen(json_rows=options.json) as screen:
+        rows = run.execute(request, screen)
+    if not options.json:
+        _print_tables(rows)
+    return 0 if all(row.verdict.status.fine for row in rows) else 1
+
+
+def _print_tables(rows: list[Row]) -> None:
+    console = Console()
+    for problem in dict.fromkeys(row.problem for row in rows):
+        console.print(report.verdict_table([r for r in rows if r.problem == problem]))
+
+
+class _Warnings(logging.Handler):
+    """Shows what the harness logs: one line each."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._show = show
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._show(record.getMessage())
+
+
+class _Screen:
+    """Shows progress: a live line on a terminal, plain lines elsewhere; rows as JSON if asked."""
+
+    def __init__(self, *, json_rows: bool) -> None:
+        self._json = json_rows
+        self._console = Console(stderr=True)
+        self._where = ""
+        self._last = ""
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._progress.add_task("starting", total=None)
+        self._handler = _Warnings(self.warn)
+
+    def __enter__(self) -> _Screen:
+        logging.getLogger("harness").addHandler(self._handler)
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+        logging.getLogger("harness").removeHandler(self._handler)
+
+    def begin(self, problem: str, solution: str, size: str) -> None:
+        self._where = f"{problem} / {solution}" + (f" ({size})" if size else "")
+        self.note("start")
+
+    def note(self, text: str) -> None:
+        self._progress.update(self._task, description=f"{self._where}: {text}")
+        step = text.split(":")[0]
+        if not self._console.is_terminal and step != self._last:
+            self._line(f"{self._where}: {step}")
+        self._last = step
+
+    def row(self, row: Row) -> None:
+        if self._json:
+            print(json.dumps(report.plain_rows([row])[0]), flush=True)
+        seconds = f" in {row.total_s:.1f} s" if row.total_s is not None else ""
+        self._line(f"{row.problem} / {row.solution}: {row.verdict.status.value}{seconds}")
+
+    def warn(self, text: str) -> None:
+        self._line(f"warning: {text}")
+
+    def _line(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _overrides(options: argparse.Namespace) -> dict[str, object]:
+    names = ("device", "dtype", "size", "trials", "cuda_arch", "sandbox", "modes")
+    given = {name: getattr(options, name) for name in names}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="run_eval.py",
+        description="Evaluate GPU kernels against their reference.",
+        epilog="Other commands: " + ", ".join(c for c in COMMANDS if c != "evaluate")
+        if len(COMMANDS) > 1
+        else None,
+    )
+    add = parser.add_argument
+    add("--problem", help="a problem's name, or the path of a problem file")
+    add("--solution", help="one solution: a name, or the path of any .py, .txt or .md file")
+    add("--all", action="store_true", help="every problem")
+    add("--problem-dir", type=Path, default=run.ROOT / "problems", help="folder of problem files")
+    add("--solution-dir", type=Path, default=run.ROOT / "solutions", help="folder of solutions")
+    add("--device", help="auto, cpu, cuda or cuda:N")
+    add("--dtype", help="float32, float16, bfloat16 or float64")
+    add("--size", help="auto, full, or a size that the problem names (smoke, odd)")
+    add("--trials", type=int, help="correctness trials, each on fresh secret inputs")
+    add("--modes", type=lambda text: tuple(text.split(",")), help="timed: " + ",".join(MODES))
+    add("--sandbox", help="isolation of workers: auto, default or strict")
+    add("--config", type=Path, default=PRESETS / "default.yaml", help="a preset (YAML)")
+    add("--cuda-arch", help="architecture to build for without a GPU, such as 9.0")
+    add("--json", action="store_true", help="rows as JSON lines on standard output")
+    add("--output", type=Path, help="results CSV; default: results/DEVICE.csv")
+    add("--fresh", action="store_true", help="measure again what is already in the results")
+    add("--build-only", action="store_true", help="build, do not run; nvcc needs no GPU for it")
+    return parser
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {"evaluate": _evaluate}

@@ -1,0 +1,263 @@
+"""YAML preset + flags -> `Settings`. An unknown key or a bad value is a `RequestError`.
+
+Covers: types, ranges, nearest names, the digest that rows carry. Not whether this machine can
+do what is asked (judge/device.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from harness.errors import RequestError, hint, nearest
+from harness.records import MODES
+
+DTYPES = ("float32", "float16", "bfloat16", "float64")
+#: What may be done to drawn inputs: problem.VARIATIONS, and `odd_size` (the size `odd`).
+VARIATIONS = ("as_given", "scaled", "heavy_tailed", "region", "odd_size")
+COMPILE_MODES = ("default", "max-autotune", "reduce-overhead")  # of torch.compile
+SANDBOXES = ("auto", "default", "strict")
+PRESETS = Path(__file__).resolve().parent.parent / "configs"
+
+#: Left out of the digest: a row's own columns state what the first two came to, and the last
+#: only says how many compilers run at once.
+NOT_IN_DIGEST = ("device", "size", "max_jobs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All that says how an evaluation is done. Raises `RequestError` for a bad value."""
+
+    device: str = "auto"
+    """`auto` (the first GPU, else the CPU), `cpu`, `cuda` or `cuda:N`."""
+
+    dtype: str = "float32"
+    """Type of the floating-point inputs and weights: one of `DTYPES`."""
+
+    size: str = "auto"
+    """Name of a problem's size; `auto` is `full` on a GPU and `smoke` on a CPU."""
+
+    trials: int = 5
+    """Correctness trials, each with inputs from a fresh secret seed."""
+
+    variations: tuple[str, ...] = ("as_given", "scaled", "heavy_tailed", "region")
+    """What is done to drawn inputs, taken in turn over the trials: some of `VARIATIONS`."""
+
+    modes: tuple[str, ...] = MODES
+    """What is timed: some of `records.MODES`."""
+
+    compile_baseline: tuple[str, ...] = ("default",)
+    """Modes of `torch.compile` timed as baseline: some of `COMPILE_MODES`; empty: none."""
+
+    epochs_min: int = 5
+    """Epochs (blocks on fresh allocations) timed at least, per mode; one has no interval."""
+
+    epochs_max: int = 30
+    """Epochs timed at most, per mode."""
+
+    half_width: float = 0.0025
+    """Relative half-width of the 95 % interval at which timing stops; 0.0025 is 0.25 %."""
+
+    mode_budget_s: float = 20.0
+    """Seconds after which timing of one mode stops, however wide its interval."""
+
+    cpu_mode_budget_s: float = 2.0
+    """The same on a CPU, where intervals seldom get as narrow as `half_width`."""
+
+    build_timeout_s: float = 600.0
+    """Seconds that a build may take."""
+
+    start_timeout_s: float = 120.0
+    """Seconds that a worker may take to start."""
+
+    call_timeout_s: float = 120.0
+    """Seconds that one order to a worker (a forward, a backward) may take."""
+
+    measure_memory: bool = True
+    """Whether peak memory is measured, in a pass of its own."""
+
+    profile: bool = True
+    """Whether one pass records which kernels ran; without it, nothing is `not_exercised`."""
+
+    require_backward: bool = True
+    """Whether a solution without backward is `forward_only` rather than `pass`."""
+
+    sandbox: str = "auto"
+    """Isolation of the worker: `strict`, `default`, or `auto` (the best that works here)."""
+
+    error_ratio_limit: float | None = None
+    """Largest error against fp64, in units of eager PyTorch's own; None: by dtype."""
+
+    allow_tf32: bool = False
+    """Whether both sides may use TF32 for float32 matmul and convolution."""
+
+    threads: int | None = None
+    """CPU threads of a worker; None: every core that this process may use."""
+
+    cuda_arch: str | None = None
+    """Architectures to build for, such as "9.0" or "8.0;9.0a"; None: the device's own."""
+
+    max_jobs: int | None = None
+    """Compilers that run at once; None: by cores and memory."""
+
+    def __post_init__(self) -> None:
+        for key in RULES:
+            object.__setattr__(self, key, _checked(key, getattr(self, key)))
+        if self.epochs_min > self.epochs_max:
+            raise RequestError(
+                f"epochs_min is {self.epochs_min}: it must not be above epochs_max, "
+                f"which is {self.epochs_max}"
+            )
+
+    @property
+    def digest(self) -> str:
+        """12 hex digits over every field that bears on results (see `NOT_IN_DIGEST`)."""
+        fields = dataclasses.asdict(self)
+        kept = {key: value for key, value in fields.items() if key not in NOT_IN_DIGEST}
+        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
+
+
+KEYS = tuple(field.name for field in dataclasses.fields(Settings))
+
+Rule = tuple[str, Callable[[object], bool]]
+
+
+def _whole(low: int, high: int) -> Rule:
+    return f"a whole number from {low} to {high}", lambda v: type(v) is int and low <= v <= high
+
+
+def _number(low: float, high: float) -> Rule:
+    # NaN is in no range.
+    return f"a number from {low:g} to {high:g}", lambda v: type(v) is float and low <= v <= high
+
+
+def _one_of(names: tuple[str, ...]) -> Rule:
+    return f"one of {', '.join(names)}", lambda value: value in names
+
+
+def _some_of(names: tuple[str, ...], *, least: int = 1) -> Rule:
+    def allowed(value: object) -> bool:
+        if not isinstance(value, tuple) or not all(item in names for item in value):
+            return False
+        return len(set(value)) == len(value) >= least
+
+    some = "a list of some of" if least else "a list, which may be empty, of some of"
+    return f"{some} {', '.join(names)}, each once", allowed
+
+
+def _text(pattern: str, wanted: str) -> Rule:
+    return wanted, lambda value: isinstance(value, str) and bool(re.fullmatch(pattern, value))
+
+
+def _or_none(rule: Rule) -> Rule:
+    return f"{rule[0]}, or null", lambda value: value is None or rule[1](value)
+
+
+_FLAG: Rule = ("true or false", lambda value: isinstance(value, bool))
+_SECONDS = _number(0.1, 86400.0)
+_ARCH = r"\d{1,2}\.\d[af]?(\+PTX)?"
+
+#: Key -> what its value must be, in words and as a test.
+RULES: dict[str, Rule] = {
+    "device": _text(r"auto|cpu|cuda(:\d{1,3})?", "auto, cpu, cuda or cuda:N"),
+    "dtype": _one_of(DTYPES),
+    "size": _text(r"\w[\w.-]*", "auto or the name of one of the problem's sizes"),
+    "trials": _whole(1, 1000),
+    "variations": _some_of(VARIATIONS),
+    "modes": _some_of(MODES),
+    "compile_baseline": _some_of(COMPILE_MODES, least=0),
+    "epochs_min": _whole(2, 1000),
+    "epochs_max": _whole(2, 1000),
+    "half_width": _number(0.0001, 1.0),
+    "cpu_mode_budget_s": _number(0.1, 3600.0),
+    "mode_budget_s": _SECONDS,
+    "build_timeout_s": _SECONDS,
+    "start_timeout_s": _SECONDS,
+    "call_timeout_s": _SECONDS,
+    "measure_memory": _FLAG,
+    "profile": _FLAG,
+    "require_backward": _FLAG,
+    "sandbox": _one_of(SANDBOXES),
+    "error_ratio_limit": _or_none(_number(1.0, 1e6)),
+    "allow_tf32": _FLAG,
+    "threads": _or_none(_whole(1, 4096)),
+    "cuda_arch": _or_none(
+        _text(rf"{_ARCH}([; ]{_ARCH})*", 'quoted architectures such as "9.0" or "8.0;9.0a"')
+    ),
+    "max_jobs": _or_none(_whole(1, 4096)),
+}
+_FLOATS = tuple(key for key, rule in RULES.items() if rule[1](1.0))
+
+
+def _checked(key: str, value: object) -> object:
+    """`value` if the rule of `key` allows it, with what YAML cannot say put right.
+
+    Lists become tuples, and 20 may stand for 20.0. Raises `RequestError`.
+    """
+    wanted, allowed = RULES[key]
+    right = tuple(value) if isinstance(value, list) else value
+    if key in _FLOATS and not isinstance(value, bool):
+        # YAML 1.1 reads 1e-3 as text: its floats need a dot.
+        exponent = isinstance(value, str) and re.fullmatch(r"\d+[eE][+-]?\d+", value)
+        if isinstance(value, int) or exponent:
+            right = float(str(value))
+    if not allowed(right):
+        raise RequestError(f"{key} is {value!r}: it must be {wanted}")
+    return right
+
+
+def load(path: str | Path | None, overrides: Mapping[str, object]) -> Settings:
+    """The settings of a preset (a file, or the name of one in configs/; None: the defaults).
+
+    `overrides` (command-line flags; None means that the flag was not given) win over the
+    preset, and what neither states is a default. Raises `RequestError`.
+    """
+    given = {key: value for key, value in overrides.items() if value is not None}
+    _refuse_unknown(given, "setting")
+    preset = {} if path is None else _preset(_find(path))
+    return Settings(**{**preset, **given})  # type: ignore[arg-type]
+
+
+def _find(path: str | Path) -> Path:
+    file = Path(path)
+    names = {preset.stem: preset for preset in sorted(PRESETS.glob("*.yaml"))}
+    if not file.is_file():
+        file = names.get(str(path), file)
+    if not file.is_file():
+        raise RequestError(f"no preset {str(path)!r}: {hint(file.stem, names, 'presets')}")
+    return file
+
+
+def _preset(path: Path) -> dict[str, object]:
+    """The keys that a YAML file states, checked. Raises `RequestError` that names the file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        root, values = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        raise RequestError(f"{path}: not readable as YAML: {error}") from None
+    if not isinstance(root, yaml.MappingNode):
+        if values is None:
+            return {}
+        raise RequestError(f"{path}: must be lines of `key: value`")
+    names = [str(key.value) for key, _ in root.value]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise RequestError(f"{path}: {', '.join(twice)} is stated twice: keep one")
+    _refuse_unknown(values, f"{path}: key")
+    try:
+        return {key: _checked(key, value) for key, value in values.items()}
+    except RequestError as error:
+        raise RequestError(f"{path}: {error}") from None
+
+
+def _refuse_unknown(values: Mapping[str, object], what: str) -> None:
+    for key in map(str, values):
+        if key not in KEYS:
+            near = f" (nearest: {', '.join(found)})" if (found := nearest(key, KEYS)) else ""
+            raise RequestError(f"{what} {key!r} is unknown{near}; valid: {', '.join(KEYS)}")

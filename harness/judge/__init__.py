@@ -1,0 +1,1 @@
+"""TRUSTED: owns seeds, reference results, the auditing clock and the verdict."""

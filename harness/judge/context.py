@@ -1,0 +1,79 @@
+"""What all evaluations of one run share, and how they get a worker."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.config import Settings
+from harness.judge.device import Device
+from harness.judge.sandbox import Worker, private_folder
+from harness.judge.toolchain import Toolchain, worker_environment
+
+COMPILER_BYTES = 3 << 29  # a compiler over torch's headers takes about 1.5 GB
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """One run: settings, device, tools, and where builds and logs are kept."""
+
+    settings: Settings
+    device: Device
+    tools: Toolchain
+    run_id: str
+    cache: Path
+    logs: Path
+
+    @property
+    def isolation(self) -> str:
+        """Which isolation workers get; a column of the row."""
+        return "process"
+
+    @contextlib.contextmanager
+    def worker(self, name: str, *, salt: str, trusted: bool = False) -> Iterator[Worker]:
+        """A started worker; leaving the block ends it and all its processes.
+
+        `salt` separates its builds from others'. A `trusted` worker never loads a solution
+        and may keep compiled references from one run to the next.
+        Raises as `Worker.ask` does.
+        """
+        with private_folder() as folder:
+            environment = worker_environment(
+                self.tools,
+                folder=folder,
+                visible_devices=self.device.visible,
+                arch=self.settings.cuda_arch or self.device.arch,
+                max_jobs=self.settings.max_jobs or compilers_at_once(),
+            )
+            if trusted:
+                environment["TORCHINDUCTOR_CACHE_DIR"] = str(self.cache / "inductor")
+            worker = Worker(
+                environment=environment,
+                folder=folder,
+                log=self.log(name),
+                first={"build_cache": str(self.cache / "builds" / salt), "salt": salt},
+            )
+            with worker:
+                worker.start(self.settings.start_timeout_s)
+                yield worker
+
+    def log(self, name: str) -> Path:
+        """The log file of one evaluation."""
+        safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
+        return self.logs / self.run_id / f"{safe[:150]}.log"
+
+    def on(self, settings: Settings) -> Context:
+        """The same run under other settings."""
+        return dataclasses.replace(self, settings=settings)
+
+
+def compilers_at_once() -> int:
+    """As many as there are cores, and memory for."""
+    import psutil
+
+    memory = int(psutil.virtual_memory().available // COMPILER_BYTES)
+    return max(1, min(len(os.sched_getaffinity(0)), memory))

@@ -1,0 +1,139 @@
+"""Which device, and what it is: the environment part of a row."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from harness.errors import MachineError, RequestError
+from harness.judge import toolchain
+from harness.records import Environment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """A device as the judge sees it. `visible` is CUDA_VISIBLE_DEVICES for its workers."""
+
+    type: str
+    index: int
+    name: str
+    visible: str
+    arch: str | None
+    memory_bytes: int
+    uuid: str | None = None
+
+    @property
+    def torch(self) -> torch.device:
+        """The judge's own handle."""
+        return torch.device(self.type, self.index) if self.type == "cuda" else torch.device("cpu")
+
+
+def choose(setting: str) -> Device:
+    """The device that `setting` names: auto, cpu, cuda or cuda:N.
+
+    `auto` takes the CUDA device with the most free memory, else the CPU.
+    Raises `RequestError` for a malformed name, `MachineError` for a device that is not there.
+    """
+    if setting == "cpu" or (setting == "auto" and not torch.cuda.is_available()):
+        return _cpu()
+    if setting not in ("auto", "cuda") and not setting.startswith("cuda:"):
+        raise RequestError(f"device {setting!r} is unknown; use auto, cpu, cuda or cuda:N")
+    if torch.version.cuda is None and torch.version.hip is None:
+        raise MachineError("this torch has no CUDA; install a CUDA build: pip install torch")
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if count == 0:
+        raise MachineError("no CUDA device can be used here; check nvidia-smi, or use --device cpu")
+    if ":" in setting:
+        number = setting.split(":", 1)[1]
+        if not number.isdigit() or int(number) >= count:
+            raise MachineError(f"device {setting!r} is not there; this machine has {count}")
+        index = int(number)
+    else:
+        index = max(range(count), key=lambda i: torch.cuda.mem_get_info(i)[0])
+    return _cuda(index)
+
+
+def _cpu() -> Device:
+    import psutil
+
+    return Device(
+        type="cpu",
+        index=0,
+        name=_cpu_name(),
+        visible="",
+        arch=None,
+        memory_bytes=psutil.virtual_memory().total,
+    )
+
+
+def _cpu_name() -> str:
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as lines:
+        for line in lines:
+            if line.startswith("model name"):
+                return f"{line.split(':', 1)[1].strip()} ({len(os.sched_getaffinity(0))} cores)"
+    return f"{platform.processor() or platform.machine()} CPU"
+
+
+def _cuda(index: int) -> Device:
+    torch.cuda.set_device(index)
+    try:
+        torch.ones(1, device="cuda")
+    except RuntimeError as error:
+        line = str(error).splitlines()[0]
+        raise MachineError(f"cuda:{index} cannot be used: {line}; choose another --device") from error
+    properties = torch.cuda.get_device_properties(index)
+    uuid = str(properties.uuid) if hasattr(properties, "uuid") else None
+    listed = [v for v in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if v]
+    return Device(
+        type="cuda",
+        index=index,
+        name=properties.name,
+        visible=listed[index] if listed else (f"GPU-{uuid}" if uuid else str(index)),
+        arch=toolchain.architecture((properties.major, properties.minor)),
+        memory_bytes=properties.total_memory,
+        uuid=uuid,
+    )
+
+
+def environment(device: Device, *, threads: int, allow_tf32: bool) -> Environment:
+    """What a row says about where it was measured. NVML is optional."""
+    facts: dict[str, Any] = {}
+    if device.type == "cuda":
+        with contextlib.suppress(Exception):
+            facts = _nvml_facts(device)
+    return Environment(
+        device_name=device.name,
+        device_uuid=device.uuid,
+        cuda=torch.version.cuda if device.type == "cuda" else None,
+        torch=torch.__version__,
+        python=platform.python_version(),
+        host=f"{platform.system()} {platform.release()} {socket.gethostname()}",
+        cpu_threads=threads,
+        precision=f"tf32={'on' if allow_tf32 else 'off'}",
+        **facts,
+    )
+
+
+def _nvml_facts(device: Device) -> dict[str, Any]:
+    import pynvml
+
+    pynvml.nvmlInit()
+    try:
+        handle = (
+            pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{device.uuid}")
+            if device.uuid
+            else pynvml.nvmlDeviceGetHandleByIndex(device.index)
+        )
+        return {
+            "driver": pynvml.nvmlSystemGetDriverVersion(),
+            "sm_clock_mhz": pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM),
+            "power_limit_w": pynvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
+        }
+    finally:
+        pynvml.nvmlShutdown()

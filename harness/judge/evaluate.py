@@ -1,0 +1,550 @@
+"""One solution, from file to row, straight down.
+
+Every way out is a verdict: a step that cannot go on raises `Ended`, and what was measured
+before it is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+import harness
+from harness import records, results
+from harness.errors import ProblemError
+from harness.judge import audit, baseline, checks, device
+from harness.judge.baseline import Baseline
+from harness.judge.context import Context
+from harness.judge.measure import time_mode
+from harness.judge.reference import Reference
+from harness.judge.sandbox import Worker, WorkerCrash, WorkerFault, WorkerLied, WorkerTimeout
+from harness.problem import Instance
+from harness.records import (
+    Memory,
+    ModeResult,
+    Phase,
+    Problem,
+    Row,
+    Solution,
+    Status,
+    Timing,
+    Verdict,
+)
+
+#: What a worker's account of a failure means, whatever the phase.
+_BY_KIND = {
+    "contract": Status.CONTRACT_ERROR,
+    "compile": Status.COMPILE_ERROR,
+    "out_of_memory": Status.OUT_OF_MEMORY,
+    "problem": Status.REFERENCE_ERROR,
+    "machine": Status.HARNESS_ERROR,
+    "no_backward": Status.FORWARD_ONLY,
+}
+Note = Callable[[str], None]
+
+
+class Ended(Exception):
+    """The evaluation ends here, with this verdict."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.message)
+        self.verdict = verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A problem made ready for all of its solutions: reference, baseline, modes."""
+
+    context: Context
+    problem: Problem
+    size: str
+    weights_seed: int
+    reference: Reference
+    baseline: Baseline
+    differentiable: bool
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The modes to time, in the order of the columns."""
+        wanted = self.context.settings.modes
+        return tuple(m for m in wanted if m == "forward" or self.differentiable)
+
+
+def open_case(
+    context: Context, problem: Problem, size: str, note: Note = lambda text: None
+) -> Case:
+    """Load the reference and measure it alone.
+
+    Raises `ProblemError` where the reference is at fault: nobody else's solution is.
+    """
+    weights_seed = secrets.randbits(48)
+    reference = Reference(instance_of(context, problem, size), weights_seed)
+    note("reference: loading")
+    try:
+        differentiable = reference.differentiable
+    except torch.OutOfMemoryError as error:
+        raise ProblemError(
+            f"the reference does not fit the device at size {size}", path=problem.path
+        ) from error
+    except Exception as error:  # noqa: BLE001 - the reference's own code may raise anything
+        line = str(error).splitlines()[0] if str(error) else ""
+        raise ProblemError(
+            f"the reference failed: {type(error).__name__}: {line}", path=problem.path
+        ) from error
+    reference.release()
+    modes = tuple(m for m in context.settings.modes if m == "forward" or differentiable)
+    try:
+        measured = baseline.measure(
+            context,
+            problem,
+            size=size,
+            modes=modes,
+            weights_seed=weights_seed,
+            note=lambda text: note(f"reference: {text}"),
+        )
+    except baseline.BaselineError as error:
+        raise ProblemError(
+            f"the reference could not be measured: {error}", path=problem.path
+        ) from error
+    return Case(
+        context=context,
+        problem=problem,
+        size=size,
+        weights_seed=weights_seed,
+        reference=reference,
+        baseline=measured,
+        differentiable=differentiable,
+    )
+
+
+def instance_of(context: Context, problem: Problem, size: str) -> Instance:
+    """The problem at `size` in the judge's process. Raises `ProblemError`."""
+    return Instance(
+        source=problem.source,
+        path=problem.path,
+        size=size,
+        dtype=getattr(torch, context.settings.dtype),
+        device=context.device.torch,
+    )
+
+
+@dataclass(kw_only=True)
+class Findings:
+    """What is known so far about one solution."""
+
+    timings: dict[str, Timing] = field(default_factory=dict)
+    memory: Memory | None = None
+    error_ratio: float | None = None
+    own_share: float | None = None
+    build_s: float | None = None
+    builds: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)
+    threads: int | None = None
+
+
+def evaluate(
+    case: Case, solution: Solution, note: Note = lambda text: None
+) -> tuple[Row, dict[str, Timing]]:
+    """Judge one solution: its row, and the raw samples behind it."""
+    began = time.monotonic()
+    context, found = case.context, Findings()
+    name = f"{case.problem.name}--{solution.name}"
+    phase = _PhaseKeeper()
+    try:
+        with _verdicts(phase, context, name, found):
+            if refused := refusal(context, solution):
+                raise Ended(refused)
+            with context.worker(name, salt=solution.digest) as worker:
+                _build(case, solution, worker, phase, found, note)
+                verdict = _judge(case, worker, phase, found, note)
+    except Ended as ended:
+        verdict = ended.verdict
+    result = row(
+        context,
+        case.problem,
+        solution,
+        verdict,
+        size=case.size,
+        baseline=case.baseline,
+        modes=_modes(case, found),
+        found=found,
+        total_s=time.monotonic() - began,
+    )
+    return result, found.timings
+
+
+def build_only(context: Context, problem: Problem, solution: Solution, note: Note) -> Row:
+    """Build one solution and run nothing: nvcc without a GPU is enough."""
+    began, found, phase = time.monotonic(), Findings(), _PhaseKeeper()
+    name = f"{problem.name}--{solution.name}"
+    try:
+        with _verdicts(phase, context, name, found):
+            if solution.fault:
+                raise Ended(_verdict(Status.CONTRACT_ERROR, Phase.FIND, solution.fault))
+            with context.worker(name, salt=solution.digest) as worker:
+                _order_build(context.settings.build_timeout_s, solution, worker, phase, found, note)
+                count = len(found.builds)
+                verdict = _verdict(Status.BUILT, Phase.BUILD, f"{count} extension(s) built")
+    except Ended as ended:
+        verdict = ended.verdict
+    total_s = time.monotonic() - began
+    return row(context, problem, solution, verdict, size="", found=found, total_s=total_s)
+
+
+# --- the steps --------------------------------------------------------------------------------
+
+
+def refusal(context: Context, solution: Solution) -> Verdict | None:
+    """The verdict that the text alone decides, or None."""
+    if solution.fault:
+        return _verdict(Status.CONTRACT_ERROR, Phase.FIND, solution.fault)
+    if context.device.type not in solution.devices:
+        needs = " or ".join(d.upper() for d in solution.devices)
+        here = context.device.type.upper()
+        return _verdict(Status.SKIPPED, Phase.FIND, f"needs a {needs} device; this run is on {here}")
+    return None
+
+
+def unjudged(
+    context: Context, problem: Problem, solution: Solution, verdict: Verdict, size: str
+) -> Row:
+    """The row of a solution that was not run."""
+    return row(context, problem, solution, verdict, size=size, found=Findings(), total_s=None)
+
+
+def _build(
+    case: Case,
+    solution: Solution,
+    worker: Worker,
+    phase: _PhaseKeeper,
+    found: Findings,
+    note: Note,
+) -> None:
+    """Build, before the worker touches the device; then the problem and ModelNew."""
+    settings = case.context.settings
+    _order_build(settings.build_timeout_s, solution, worker, phase, found, note)
+    phase.now = Phase.LOAD
+    note("load")
+    load(case, worker, found, case.size)
+
+
+def _order_build(
+    timeout_s: float,
+    solution: Solution,
+    worker: Worker,
+    phase: _PhaseKeeper,
+    found: Findings,
+    note: Note,
+) -> None:
+    phase.now = Phase.BUILD
+    note("build")
+    suffix = solution.path.rsplit("/", 1)[-1].rsplit(".", 1)[0] + ".py"
+    answer = worker.ask(
+        "build", timeout_s=timeout_s, source=solution.source, file_name=suffix
+    ).body["answer"]
+    _note_builds(found, answer["builds"])
+    if solution.note:
+        found.notes.append(solution.note)
+
+
+def load(case: Case, worker: Worker, found: Findings, size: str) -> None:
+    """The problem at `size` and ModelNew with the reference's weights."""
+    settings = case.context.settings
+    baseline.prepare(
+        case.context, worker, case.problem, size=size, weights_seed=case.weights_seed
+    )
+    answer = worker.ask("load", timeout_s=settings.build_timeout_s).body["answer"]
+    _note_builds(found, answer["builds"])
+    if answer["note"] and answer["note"] not in found.notes:
+        found.notes.append(str(answer["note"]))
+
+
+def _note_builds(found: Findings, builds: list[dict[str, Any]]) -> None:
+    found.builds = builds
+    found.build_s = sum(float(b["seconds"]) for b in builds) if builds else found.build_s
+
+
+def _judge(
+    case: Case, worker: Worker, phase: _PhaseKeeper, found: Findings, note: Note
+) -> Verdict:
+    """Check, measure, audit. Raises `Ended`, or as `Worker.ask` does."""
+    settings = case.context.settings
+    judged = checks.Judged(
+        worker=worker,
+        settings=settings,
+        reference=case.reference,
+        byte_limit=case.context.device.memory_bytes // 2,
+    )
+    backward = case.differentiable
+    for size, trials in checks.sizes_to_check(case.problem.source, case.size, settings.trials):
+        if size != case.size:
+            judged.reference = Reference(
+                instance_of(case.context, case.problem, size), case.weights_seed
+            )
+        if size != case.size or judged.resized:
+            load(case, worker, found, size)
+            judged.resized = size != case.size
+        if size == case.size:
+            judged.reference = case.reference
+        phase.now = Phase.FORWARD
+        for number in range(trials):
+            note(f"check forward {number + 1}/{trials}, size {size}")
+            _end_on(judged.forward(number), Status.WRONG_OUTPUT, phase)
+        if backward:
+            phase.now = Phase.BACKWARD
+            backward = _check_backward(judged, trials, size, phase, note)
+    found.error_ratio, found.flags = judged.worst_error_ratio, list(judged.flags)
+    modes = case.modes if backward else ("forward",)
+    _measure(case, judged, modes, phase, found, note)
+    return _final_verdict(case, backward=backward, found=found)
+
+
+def _check_backward(
+    judged: checks.Judged, trials: int, size: str, phase: _PhaseKeeper, note: Note
+) -> bool:
+    """False where the solution has no backward at all."""
+    for number in range(trials):
+        note(f"check backward {number + 1}/{trials}, size {size}")
+        try:
+            output, grads = judged.backward(number)
+        except WorkerFault as fault:
+            if fault.kind == "no_backward":
+                return False
+            raise
+        _end_on(output, Status.WRONG_OUTPUT, phase)
+        _end_on(grads, Status.WRONG_GRADIENT, phase)
+    return True
+
+
+def _end_on(found: list[records.Check], status: Status, phase: _PhaseKeeper) -> None:
+    """End with `status` if one of the checks failed. Raises `Ended`."""
+    for check in found:
+        if check.problem is not None:
+            raise Ended(_verdict(status, phase.now, check.problem))
+
+
+def _measure(
+    case: Case,
+    judged: checks.Judged,
+    modes: tuple[str, ...],
+    phase: _PhaseKeeper,
+    found: Findings,
+    note: Note,
+) -> None:
+    """Times, memory, provenance; each claim is audited as it comes. Raises `Ended`."""
+    settings, worker = case.context.settings, judged.worker
+    cuda = case.context.device.type == "cuda"
+    phase.now = Phase.TIME
+    for mode in modes:
+        timing = time_mode(
+            worker, mode, cuda=cuda, settings=settings, reveal=judged.reveal, note=note
+        )
+        found.timings[mode] = timing
+        if judged.wrong_reveal:
+            raise Ended(
+                _verdict(
+                    Status.REJECTED,
+                    Phase.AUDIT,
+                    f"the output of a timed call ({mode}) is wrong: {judged.wrong_reveal}",
+                )
+            )
+        found.flags += [f"{mode}:{flag}" for flag in timing.flags]
+    worker.ask("forget", timeout_s=settings.call_timeout_s)
+    phase.now = Phase.MEMORY
+    note("memory")
+    training = "forward_backward" in modes
+    found.memory = baseline.peaks(settings, worker, "candidate", training=training)
+    if settings.profile:
+        phase.now = Phase.PROFILE
+        note("profile")
+        provenance(case, worker, modes, found)
+    phase.now = Phase.AUDIT
+    for timing in found.timings.values():
+        if complaint := audit.complaint(timing, _current_baseline(case, timing), cuda=cuda):
+            raise Ended(_verdict(Status.REJECTED, Phase.AUDIT, complaint))
+
+
+def _current_baseline(case: Case, timing: Timing) -> Baseline:
+    """The baseline, measured again where the machine may have become slower since."""
+    cuda = case.context.device.type == "cuda"
+    if audit.reference_times(timing, case.baseline, cuda) is None:
+        return case.baseline
+    return baseline.measure_again(
+        case.context,
+        case.problem,
+        case.baseline,
+        size=case.size,
+        mode=timing.mode,
+        weights_seed=case.weights_seed,
+    )
+
+
+def provenance(case: Case, worker: Worker, modes: tuple[str, ...], found: Findings) -> None:
+    """Did anything of the solution's own run? Raises `Ended` with `not_exercised` if not."""
+    mode = "forward_backward" if "forward_backward" in modes else "forward"
+    answer = worker.ask(
+        "profile",
+        timeout_s=case.context.settings.call_timeout_s,
+        mode=mode,
+        seed=secrets.randbits(48),
+    ).body["answer"]
+    share = answer.get("own_share")
+    found.own_share = None if share is None else round(float(share), 4)
+    failed = [b for b in found.builds if b.get("error")]
+    idle = answer.get("native_calls") == 0 or (share is not None and float(share) == 0)
+    if failed and (idle or len(failed) == len(found.builds)):
+        raise Ended(
+            _verdict(
+                Status.NOT_EXERCISED,
+                Phase.PROFILE,
+                f"a build failed and was swallowed, so no kernel of its own ran: "
+                f"{failed[0]['error']}",
+            )
+        )
+    if found.builds and idle:
+        raise Ended(
+            _verdict(
+                Status.NOT_EXERCISED,
+                Phase.PROFILE,
+                "right, but nothing of what it built ran: PyTorch did the work",
+            )
+        )
+    if not found.builds and not share:
+        found.flags.append("library_only")
+
+
+def _final_verdict(case: Case, *, backward: bool, found: Findings) -> Verdict:
+    message = "; ".join(found.notes)
+    if case.differentiable and not backward and case.context.settings.require_backward:
+        text = "forward is right; the output has no grad_fn, so there is no backward"
+        return _verdict(Status.FORWARD_ONLY, Phase.BACKWARD, "; ".join([text, *found.notes]))
+    return _verdict(Status.PASS, Phase.DONE, message)
+
+
+# --- from failures to verdicts ----------------------------------------------------------------
+
+
+@dataclass(kw_only=True)
+class _PhaseKeeper:
+    now: Phase = Phase.FIND
+
+
+@contextlib.contextmanager
+def _verdicts(
+    phase: _PhaseKeeper, context: Context, name: str, found: Findings
+) -> Iterator[None]:
+    """Turn what a worker did into `Ended`."""
+    try:
+        yield
+    except WorkerFault as fault:
+        _note_builds(found, [b for b in fault.builds if isinstance(b, dict)] or found.builds)
+        with context.log(name).open("a", errors="replace") as log:
+            log.write(fault.text)
+        status = _BY_KIND.get(fault.kind)
+        if status is None:
+            status = Status.LOAD_ERROR if phase.now is Phase.BUILD else Status.RUNTIME_ERROR
+        where = Phase.BUILD if status is Status.COMPILE_ERROR else phase.now
+        raise Ended(_verdict(status, where, str(fault))) from fault
+    except WorkerTimeout as error:
+        raise Ended(_verdict(Status.TIMEOUT, phase.now, f"{phase.now.value}: {error}")) from error
+    except WorkerCrash as error:
+        raise Ended(_verdict(Status.CRASH, phase.now, f"{phase.now.value}: {error}")) from error
+    except WorkerLied as error:
+        raise Ended(
+            _verdict(Status.REJECTED, phase.now, f"the answer does not hold: {error}")
+        ) from error
+    except torch.OutOfMemoryError as error:
+        text = "no memory left for the judge's reference beside the worker; use a smaller --size"
+        raise Ended(_verdict(Status.HARNESS_ERROR, phase.now, text)) from error
+
+
+def _verdict(status: Status, phase: Phase, message: str) -> Verdict:
+    return Verdict(status=status, phase=phase, message=" ".join(message.split())[:1000])
+
+
+# --- the row ----------------------------------------------------------------------------------
+
+
+def _modes(case: Case, found: Findings) -> dict[str, ModeResult]:
+    """Columns of each mode measured."""
+    traffic = case.reference.traffic
+    return {
+        mode: mode_result(timing, case.baseline, traffic.bytes_of(mode) if traffic else None)
+        for mode, timing in found.timings.items()
+    }
+
+
+def mode_result(timing: Timing, base: Baseline, moved_bytes: int | None) -> ModeResult:
+    """One mode's columns from its samples."""
+    interval = timing.interval
+    compiled = base.best_compiled(timing.mode)
+    limit_ms = None
+    if moved_bytes and base.bandwidth_bytes_per_s:
+        limit_ms = moved_bytes / base.bandwidth_bytes_per_s * 1e3
+    return ModeResult(
+        reference_ms=timing.reference_ms,
+        solution_ms=timing.solution_ms,
+        speedup=interval.ratio,
+        low=interval.low,
+        high=interval.high,
+        compile_speedup=interval.ratio / compiled.interval.ratio if compiled else None,
+        limit_fraction=limit_ms / timing.solution_ms if limit_ms else None,
+        reference_limit_fraction=limit_ms / timing.reference_ms if limit_ms else None,
+    )
+
+
+def row(
+    context: Context,
+    problem: Problem,
+    solution: Solution,
+    verdict: Verdict,
+    *,
+    size: str,
+    found: Findings,
+    total_s: float | None,
+    baseline: Baseline | None = None,
+    modes: dict[str, ModeResult] | None = None,
+) -> Row:
+    """The row of one solution."""
+    settings = context.settings
+    result = Row(
+        run_id=context.run_id,
+        time=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        problem=problem.name,
+        problem_digest=problem.digest,
+        solution=solution.name,
+        solution_digest=solution.digest,
+        size=size,
+        dtype=settings.dtype,
+        settings_digest=settings.digest,
+        harness_version=harness.__version__,
+        schema_version=results.SCHEMA_VERSION,
+        environment=device.environment(
+            context.device,
+            threads=settings.threads or torch.get_num_threads(),
+            allow_tf32=settings.allow_tf32,
+        ),
+        verdict=verdict,
+        log=str(context.log(f"{problem.name}--{solution.name}")),
+        modes=modes or {},
+        memory=found.memory,
+        reference_memory=baseline.memory if baseline else None,
+        error_ratio=found.error_ratio,
+        own_share=found.own_share,
+        isolation=context.isolation,
+        build_s=found.build_s,
+        total_s=total_s,
+        flags=tuple(dict.fromkeys(found.flags)),
+    )
+    if verdict.status is Status.SKIPPED:
+        result = dataclasses.replace(result, log="")
+    return result

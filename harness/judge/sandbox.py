@@ -1,0 +1,175 @@
+"""Starts, watches and ends a worker.
+
+A worker gets a clean environment, a private folder as its working directory, an interpreter
+that ignores the caller's paths, one visible device, its own session, and one socket; no other
+descriptor. Its whole process tree is ended before anything that it left is read; `warden`
+sees to it that no process leaves that tree.
+
+Not covered by this isolation: a worker runs as the same user on the same file system.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+
+import harness
+from harness import channel
+from harness.channel import Channel, Message
+
+_BOOTSTRAP = (
+    "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
+    "runpy.run_module('harness.worker', run_name='__main__', alter_sys=True)"
+)
+_ROOT = Path(harness.__file__).resolve().parent.parent
+_WARDEN = Path(__file__).with_name("warden.py")
+
+
+class WorkerFault(Exception):
+    """The worker answered that an order failed. `fault`: its own account, a claim."""
+
+    def __init__(self, fault: dict[str, Any]) -> None:
+        super().__init__(str(fault.get("message", "")))
+        self.kind = str(fault.get("kind", "exception"))
+        self.text = str(fault.get("text", ""))
+        self.builds = fault.get("builds") or []
+
+
+class WorkerTimeout(Exception):
+    """No answer by the deadline; the worker has been ended."""
+
+
+class WorkerCrash(Exception):
+    """The worker died. The message says of what."""
+
+
+class WorkerLied(Exception):
+    """The worker sent something that is no answer to the order."""
+
+
+class Worker:
+    """One worker process. Use as a context manager: leaving it ends the process tree."""
+
+    def __init__(
+        self, *, environment: dict[str, str], folder: Path, log: Path, first: dict[str, Any]
+    ) -> None:
+        self.folder = folder
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self._log: IO[bytes] = log.open("ab")
+        ours, theirs = socket.socketpair()
+        os.set_inheritable(theirs.fileno(), True)
+        with theirs:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-I", "-S", str(_WARDEN)),
+                    *(sys.executable, "-I", "-c", _BOOTSTRAP, str(_ROOT), str(theirs.fileno())),
+                ],
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        self._channel = Channel(ours)
+        self._first = first
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def start(self, timeout_s: float) -> None:
+        """Wait until the worker is ready. Raises as `ask` does."""
+        self._exchange(self._first, timeout_s, 0)
+
+    def ask(
+        self, order: str, *, timeout_s: float, max_tensor_bytes: int = 0, **arguments: Any
+    ) -> Message:
+        """Give one order and wait for its answer, `timeout_s` seconds at most.
+
+        Raises `WorkerFault`, `WorkerTimeout`, `WorkerCrash` or `WorkerLied`.
+        """
+        body = {"order": order, "ipc": max_tensor_bytes > 0, **arguments}
+        return self._exchange(body, timeout_s, max_tensor_bytes)
+
+    def _exchange(
+        self, body: dict[str, Any], timeout_s: float, max_tensor_bytes: int
+    ) -> Message:
+        nonce = secrets.token_hex(8)
+        try:
+            self._channel.send(body | {"nonce": nonce})
+            message = self._channel.receive(
+                deadline=time.monotonic() + timeout_s, max_tensor_bytes=max_tensor_bytes
+            )
+        except channel.ChannelTimeout:
+            self.end()
+            raise WorkerTimeout(f"no answer within {timeout_s:g} s") from None
+        except channel.ChannelClosed:
+            raise WorkerCrash(self._obituary()) from None
+        except channel.ChannelError as error:
+            raise WorkerLied(str(error)) from None
+        if message.body.get("nonce") != nonce:
+            raise WorkerLied("an answer to no order of the judge's")
+        if "fault" in message.body:
+            raise WorkerFault(dict(message.body["fault"]))
+        if not isinstance(message.body.get("answer"), dict):
+            raise WorkerLied("an answer without content")
+        return message
+
+    def _obituary(self) -> str:
+        """How the process ended, for people."""
+        try:
+            code = self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.end()
+            return "the worker closed its channel"
+        if code >= 0:
+            return f"the process ended itself with status {code}"
+        name = signal.Signals(-code).name
+        extra = ", most likely for want of memory" if name == "SIGKILL" else ""
+        return f"the process died of {name}{extra}"
+
+    def end(self) -> None:
+        """End the worker and everything that it started; idempotent."""
+        self._channel.close()
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:  # the warden was stopped by its charge
+            _kill_tree(self._process.pid)
+            self._process.wait()
+        self._log.close()
+
+
+def _kill_tree(pid: int) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        root = psutil.Process(pid)
+        for process in [*root.children(recursive=True), root]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+
+
+@contextlib.contextmanager
+def private_folder() -> Any:
+    """A folder for one worker, removed afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="harness-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+

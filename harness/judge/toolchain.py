@@ -1,0 +1,150 @@
+"""The compilers of this machine, and the clean environment that workers get.
+
+nvcc is often found through a link or a wrapper in another folder, from which torch derives a
+CUDA_HOME that does not hold the toolkit; nvcc itself is asked instead.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from harness.errors import MachineError
+
+#: Passed on where set: how the dynamic loader finds the driver, and nothing else.
+_INHERITED = ("LD_LIBRARY_PATH", "CUDA_DEVICE_ORDER", "TRITON_LIBCUDA_PATH")
+_SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+#: Architectures whose own instructions (wgmma, tcgen05) need the "a" target.
+_ACCELERATED = {"9.0", "10.0", "10.3", "12.0"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Toolchain:
+    """Absolute paths; None where a tool is missing."""
+
+    compiler: str | None
+    ninja: str | None
+    nvcc: str | None
+    cuda_home: str | None
+
+    @property
+    def search_path(self) -> str:
+        """PATH for workers: this interpreter's folder first, then the tools', then the system's."""
+        tools = [sys.executable, self.ninja, self.compiler]
+        folders = [str(Path(t).parent) for t in tools if t]
+        if self.cuda_home:
+            folders.append(f"{self.cuda_home}/bin")
+        return ":".join(dict.fromkeys([*folders, *_SYSTEM_PATH]))
+
+
+@functools.cache
+def find() -> Toolchain:
+    """Look for compiler, ninja and nvcc the way that a build will."""
+    nvcc = _nvcc()
+    return Toolchain(
+        compiler=shutil.which(os.environ.get("CXX", "g++")) or shutil.which("c++"),
+        ninja=_ninja(),
+        nvcc=nvcc,
+        cuda_home=cuda_home(nvcc) if nvcc else None,
+    )
+
+
+def _ninja() -> str | None:
+    beside = Path(sys.executable).parent / "ninja"  # a virtual environment that is not on PATH
+    return str(beside) if beside.exists() else shutil.which("ninja")
+
+
+def _nvcc() -> str | None:
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        home = os.environ.get(variable)
+        if home and Path(home, "bin/nvcc").exists():
+            return str(Path(home, "bin/nvcc"))
+    default = Path("/usr/local/cuda/bin/nvcc")
+    return shutil.which("nvcc") or (str(default) if default.exists() else None)
+
+
+def cuda_home(nvcc: str) -> str | None:
+    """The toolkit's root according to `nvcc` itself, whatever link or wrapper led to it."""
+    try:
+        run = subprocess.run(
+            [nvcc, "--dryrun", "-x", "cu", "-c", "/dev/null", "-o", "/dev/null"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r"^#\$ TOP=(.+)$", run.stderr, re.MULTILINE)
+    root = Path(match[1].strip()) if match else Path(nvcc).resolve().parents[1]
+    return str(root.resolve()) if root.exists() else None
+
+
+def architecture(capability: tuple[int, int]) -> str:
+    """`TORCH_CUDA_ARCH_LIST` for a compute capability, such as "9.0a" for (9, 0)."""
+    text = f"{capability[0]}.{capability[1]}"
+    return text + "a" if text in _ACCELERATED else text
+
+
+def check_architecture(text: str) -> str:
+    """Validate a user's architecture. Raises `MachineError` with the value and an example."""
+    if not re.fullmatch(r"\d{1,2}\.\d[af]?", text):
+        raise MachineError(f"cuda_arch {text!r} is not an architecture; write it like 9.0 or 8.6")
+    return text
+
+
+def require_builds(tools: Toolchain, *, cuda: bool) -> None:
+    """Raises `MachineError` with what to install where a build could not succeed."""
+    if tools.compiler is None:
+        raise MachineError("no C++ compiler found; install one (Debian, Ubuntu: apt install g++)")
+    if tools.ninja is None:
+        raise MachineError("ninja not found; install it with: pip install ninja")
+    if cuda and (problem := cuda_problem(tools)):
+        raise MachineError(problem)
+
+
+def cuda_problem(tools: Toolchain) -> str | None:
+    """Why CUDA solutions cannot be built here, or None."""
+    if torch.version.cuda is None:
+        return "this torch has no CUDA; install a CUDA build: pip install torch"
+    if tools.nvcc is None or tools.cuda_home is None:
+        major = torch.version.cuda
+        return f"nvcc not found; install the CUDA toolkit {major} and put its bin folder on PATH"
+    return None
+
+
+def worker_environment(
+    tools: Toolchain, *, folder: Path, visible_devices: str, arch: str | None, max_jobs: int
+) -> dict[str, str]:
+    """The whole environment of a worker: nothing of the caller's but the loader's paths."""
+    environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    environment |= {
+        "PATH": tools.search_path,
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+        "TORCH_EXTENSIONS_DIR": str(folder / "extensions"),
+        "TRITON_CACHE_DIR": str(folder / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+        "CUDA_VISIBLE_DEVICES": visible_devices,
+        "CUDA_SCALE_LAUNCH_QUEUES": "4x",
+        "MAX_JOBS": str(max_jobs),
+        # Threads that spin while they wait take the cores from others on a busy machine: with
+        # two cores and a load of 4, eager kl_div took 44 ms with spinning and 11 ms without.
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "LC_ALL": "C.UTF-8",
+    }
+    if tools.compiler:
+        environment["CXX"] = tools.compiler
+    if tools.cuda_home:
+        environment["CUDA_HOME"] = tools.cuda_home
+    if arch:
+        environment["TORCH_CUDA_ARCH_LIST"] = arch
+    return environment

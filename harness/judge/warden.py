@@ -1,0 +1,68 @@
+"""Stands between the judge and one worker, so that no process of the worker's can get away.
+
+The warden is a child subreaper: what leaves the worker's process group, or outlives its
+parent, becomes the warden's child. When the worker ends, is ended, or the judge dies, the
+warden ends them all and then itself, in the way that the worker ended.
+
+Run as a script, by path: `python -I -S warden.py COMMAND...`. Standard library only.
+
+Not covered: a worker that kills the warden, which runs as the same user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def main(command: list[str]) -> None:
+    """Start `command` with all descriptors passed on; end as it does."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    worker = subprocess.Popen(command, close_fds=False, start_new_session=True)
+    signal.signal(signal.SIGTERM, lambda *_: worker.kill())
+    status = 0
+    while True:
+        pid, ended = os.waitpid(-1, 0)
+        if pid == worker.pid:
+            status = ended
+            break
+    _end_children()
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        if number not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    os._exit(os.WEXITSTATUS(status))
+
+
+def _end_children() -> None:
+    """Kill children until none is left: killing one makes its children ours."""
+    path = f"/proc/self/task/{os.getpid()}/children"
+    while True:
+        with open(path) as listing:
+            children = [int(pid) for pid in listing.read().split()]
+        if not children:
+            return
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.001)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,233 @@
+"""From a request to rows: what is evaluated, in which order, and where rows go.
+
+Nothing here prints: an `Observer` is told.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from harness import catalog, problem, results
+from harness.config import Settings
+from harness.errors import MachineError, ProblemError, RequestError
+from harness.judge import device, evaluate, toolchain
+from harness.judge.context import Context
+from harness.records import Phase, Problem, Row, Solution, Status, Verdict
+
+ROOT = Path(__file__).resolve().parent.parent
+SMOKE = "smoke"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What to evaluate. Without `problem`, all problems of the folder."""
+
+    settings: Settings
+    problem: str | None = None
+    solution: str | None = None
+    problem_dir: Path = ROOT / "problems"
+    solution_dir: Path = ROOT / "solutions"
+    results_dir: Path = ROOT / "results"
+    cache_dir: Path = ROOT / ".cache"
+    output: Path | None = None
+    fresh: bool = False
+    build_only: bool = False
+
+
+class Observer(Protocol):
+    """Told what happens. `begin` precedes each solution's rows."""
+
+    def begin(self, problem: str, solution: str, size: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def row(self, row: Row) -> None: ...
+
+    def warn(self, text: str) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One problem and the solutions asked for. `fault`: why the problem cannot be used."""
+
+    problem: Problem
+    solutions: list[Solution] = field(default_factory=list)
+    fault: ProblemError | None = None
+
+
+def find(request: Request) -> list[Job]:
+    """The jobs of a request. Raises `RequestError` for an unknown name."""
+    known = catalog.find_problems(request.problem_dir)
+    wanted = [request.problem] if request.problem else sorted(known)
+    if not wanted:
+        raise RequestError(f"no problem files in {request.problem_dir}")
+    return [_job(request, name) for name in wanted]
+
+
+def _job(request: Request, name: str) -> Job:
+    fault: ProblemError | None = None
+    try:
+        found = catalog.load_problem(name, request.problem_dir)
+    except ProblemError as error:
+        fault = error
+        found = Problem(name=Path(name).stem, path=error.path, source="", digest="")
+    if request.solution:
+        solutions = [catalog.load_solution(request.solution, request.solution_dir, found)]
+    else:
+        solutions = catalog.find_solutions(request.solution_dir, found)
+    if not solutions and request.problem:
+        raise RequestError(
+            f"problem {found.name} has no solutions in {request.solution_dir / found.name}; "
+            "add a file there or name one with --solution"
+        )
+    return Job(problem=found, solutions=solutions, fault=fault)
+
+
+def execute(request: Request, observer: Observer) -> list[Row]:
+    """Evaluate everything; each row is on disk before the next solution begins.
+
+    Raises `RequestError` or `MachineError` before any work.
+    """
+    jobs = find(request)
+    context = make_context(request)
+    _require(context, jobs, build_only=request.build_only)
+    output = request.output or results.file_for(context.device.name, request.results_dir)
+    _require_writable(output)
+    rows: list[Row] = []
+    for job in jobs:
+        for row in _evaluate(request, context, job, output, observer):
+            observer.row(row)
+            rows.append(row)
+    return rows
+
+
+def make_context(request: Request) -> Context:
+    """Choose the device and find the tools. Raises `MachineError` or `RequestError`."""
+    stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%S")
+    if request.settings.cuda_arch:
+        toolchain.check_architecture(request.settings.cuda_arch)
+    return Context(
+        settings=request.settings,
+        device=device.choose("cpu" if request.build_only else request.settings.device),
+        tools=toolchain.find(),
+        run_id=f"{stamp}-{secrets.token_hex(3)}",
+        cache=request.cache_dir,
+        logs=request.results_dir / "logs",
+    )
+
+
+def _require(context: Context, jobs: list[Job], *, build_only: bool) -> None:
+    """Compilers, for what will be built here. Raises `MachineError`."""
+    texts = [
+        s.source
+        for job in jobs
+        for s in job.solutions
+        if build_only or context.device.type in s.devices
+    ]
+    if any("load_inline" in text or "cpp_extension" in text for text in texts):
+        cuda = any("cuda_sources" in text for text in texts)
+        toolchain.require_builds(context.tools, cuda=cuda)
+
+
+def _require_writable(output: Path) -> None:
+    folder = output.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(output if output.exists() else folder, os.W_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        raise MachineError(f"{output} cannot be written; choose another with --output")
+
+
+def size_of(settings: Settings, context: Context, text: str) -> str:
+    """The size to judge at: `auto` is `smoke` on a CPU where the problem has it."""
+    if settings.size != "auto":
+        return settings.size
+    small = context.device.type == "cpu" and SMOKE in problem.sizes(text)
+    return SMOKE if small else problem.FULL
+
+
+def _evaluate(
+    request: Request, context: Context, job: Job, output: Path, observer: Observer
+) -> Iterable[Row]:
+    size = size_of(request.settings, context, job.problem.source) if not job.fault else ""
+    case: evaluate.Case | None = None
+    fault = job.fault
+    for solution in job.solutions:
+        observer.begin(job.problem.name, solution.name, size)
+        if request.build_only:
+            yield evaluate.build_only(context, job.problem, solution, observer.note)
+            continue
+        row = None if request.fresh else _resumed(context, job.problem, solution, size, output)
+        if row is not None:
+            observer.note("taken from " + output.name)
+            yield row
+            continue
+        if case is None and fault is None and _needs_device(context, solution):
+            try:
+                case = evaluate.open_case(context, job.problem, size, observer.note)
+            except ProblemError as error:
+                fault = error
+            else:
+                for text in case.baseline.notes:
+                    observer.warn(text)
+        row = _one(context, job.problem, solution, size, case, fault, observer)
+        results.append(output, row)
+        yield row
+
+
+def _needs_device(context: Context, solution: Solution) -> bool:
+    return not solution.fault and context.device.type in solution.devices
+
+
+def _one(
+    context: Context,
+    problem: Problem,
+    solution: Solution,
+    size: str,
+    case: evaluate.Case | None,
+    fault: ProblemError | None,
+    observer: Observer,
+) -> Row:
+    if fault is not None:
+        verdict = Verdict(status=Status.REFERENCE_ERROR, phase=Phase.LOAD, message=str(fault))
+        return evaluate.unjudged(context, problem, solution, verdict, size)
+    if case is None:
+        refused = evaluate.refusal(context, solution)
+        assert refused is not None, "a case is opened for every solution that is not refused"
+        return evaluate.unjudged(context, problem, solution, refused, size)
+    row, timings = evaluate.evaluate(case, solution, observer.note)
+    if timings:
+        results.save_raw(
+            context.logs.parent / "raw",
+            f"{context.run_id}--{problem.name}--{solution.name}".replace("/", "_"),
+            timings,
+        )
+    return row
+
+
+def _resumed(
+    context: Context, problem: Problem, solution: Solution, size: str, output: Path
+) -> Row | None:
+    """The row of an earlier run with the same sources, settings, size and device."""
+    if not output.exists():
+        return None
+    found = results.find_done(
+        results.read(output),
+        problem=problem.name,
+        solution=solution.name,
+        problem_digest=problem.digest,
+        solution_digest=solution.digest,
+        size=size,
+        dtype=context.settings.dtype,
+        device_name=context.device.name,
+        settings_digest=context.settings.digest,
+    )
+    return results.to_row(found) if found else None

@@ -1,0 +1,75 @@
+"""Samples -> ratio and interval.
+
+The epoch, not the sample, is the unit of inference: where an allocation lands moves a ratio
+by up to 2 %, and blocks of one epoch share that shift. So each epoch gives one figure (a
+trimmed mean over its blocks) and the interval is Student's t over epochs.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scipy import stats as scipy_stats
+
+TRIM = 0.25  # share of blocks cut from each end of an epoch
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A ratio (>1: the solution is faster) and the bounds of its 95 % interval.
+
+    The bounds are None when a single epoch was measured: one epoch carries no interval.
+    """
+
+    ratio: float
+    low: float | None
+    high: float | None
+
+    @property
+    def half_width(self) -> float:
+        """Half of the interval relative to the ratio; infinite without an interval."""
+        if self.low is None or self.high is None:
+            return math.inf
+        return (self.high - self.low) / (2 * self.ratio)
+
+
+def trimmed_mean(values: Sequence[float], trim: float = TRIM) -> float:
+    """Mean of `values` without the `trim` share at each end (rounded down).
+
+    Raises `ValueError` for no values.
+    """
+    if not values:
+        raise ValueError("no values to average")
+    cut = int(len(values) * trim)
+    return statistics.fmean(sorted(values)[cut : len(values) - cut])
+
+
+def ratio_interval(log_ratios: Sequence[Sequence[float]]) -> Interval:
+    """exp of the mean over epochs of each epoch's trimmed mean, with a t interval.
+
+    `log_ratios`: one sequence of block log ratios per epoch; empty epochs are left out.
+    Raises `ValueError` where no epoch has a block.
+    """
+    means = [trimmed_mean(blocks) for blocks in log_ratios if blocks]
+    if not means:
+        raise ValueError("no epoch has a block")
+    center = statistics.fmean(means)
+    if len(means) == 1:
+        return Interval(ratio=math.exp(center), low=None, high=None)
+    error = statistics.stdev(means) / math.sqrt(len(means))
+    half = float(scipy_stats.t.ppf((1 + CONFIDENCE) / 2, len(means) - 1)) * error
+    return Interval(
+        ratio=math.exp(center), low=math.exp(center - half), high=math.exp(center + half)
+    )
+
+
+def typical(samples: Sequence[Sequence[float]]) -> float:
+    """Median over epochs of the median within each. Raises `ValueError` for no samples."""
+    medians = [statistics.median(epoch) for epoch in samples if epoch]
+    if not medians:
+        raise ValueError("no samples")
+    return statistics.median(medians)

@@ -1,0 +1,49 @@
+"""A worker: receive an order, do it, answer. Started by `judge.sandbox` with one open socket.
+
+Every exception of the solution becomes an answer here; what kills the process outright is
+the judge's to see.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from harness.channel import Channel, ChannelClosed
+from harness.worker.building import Builder
+from harness.worker.faults import describe
+from harness.worker.session import ORDERS, Session
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+def main(descriptor: int) -> None:
+    """Serve orders on the socket `descriptor` until the judge closes it."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # never outlive the judge
+    logging.getLogger("torch").setLevel(logging.ERROR)
+    channel = Channel(socket.socket(fileno=descriptor))
+    first = channel.receive().body
+    builder = Builder(cache=Path(first["build_cache"]), salt=first["salt"])
+    builder.install()
+    session = Session(folder=Path.cwd(), builder=builder)
+    channel.send({"nonce": first["nonce"], "answer": {"pid": os.getpid()}})
+    while True:
+        try:
+            order = channel.receive().body
+        except ChannelClosed:
+            return
+        try:
+            answer, trees = ORDERS[order["order"]](session, order)
+            channel.send({"nonce": order["nonce"], "answer": answer}, trees, ipc=order["ipc"])
+        except BaseException as error:  # noqa: BLE001 - whatever a solution raises is an answer
+            fault = describe(error) | {"builds": session.order.get("builds", [])}
+            channel.send({"nonce": order["nonce"], "fault": fault})
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

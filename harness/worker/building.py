@@ -1,0 +1,244 @@
+"""`load_inline` and `load` under a content-addressed build cache.
+
+A build happens in a new folder and is moved to its final name only when whole, so a killed
+build or a stale lock is never met again; the name holds a digest of the solution, of every
+argument and of the toolchain, so two solutions never share a library, whatever they call it.
+
+Every build is recorded, also one whose failure the solution swallows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.machinery
+import importlib.util
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import cpp_extension
+
+from harness.worker.faults import CompileFault, ContractFault
+
+_MARKER = "built.json"
+_DIAGNOSTIC = re.compile(
+    r"^(?P<file>[^\s:(][^:(]*)[:(](?P<line>\d+)\)?(?::\d+)?\s*:\s*(?:fatal )?error\s*:?\s*(?P<text>.*)$"
+)
+_LINK_ERROR = re.compile(r"undefined reference to|cannot find -l|ld returned \d|No such file or dir")
+_KILLED = re.compile(r"Killed signal terminated program|: Killed$|signal 9")
+
+_USAGE = (
+    "cpp_sources takes C++ text (the prototypes of what cuda_sources defines), "
+    "cuda_sources CUDA text, functions a list of bare function names to bind"
+)
+
+
+@dataclass(kw_only=True)
+class Record:
+    """One build: what it was called, how long it took, whether the cache had it."""
+
+    name: str
+    seconds: float
+    cached: bool
+    library: str | None = None
+    error: str | None = None
+
+
+@dataclass(kw_only=True)
+class Builder:
+    """Stands in for torch's two build functions while a solution is loaded."""
+
+    cache: Path
+    salt: str
+    source: str = ""
+    source_name: str = ""
+    records: list[Record] = field(default_factory=list)
+    modules: list[Any] = field(default_factory=list)
+
+    def install(self) -> None:
+        """Replace torch's functions in this process."""
+        inline, from_files = cpp_extension.load_inline, cpp_extension.load
+
+        def load_inline(*args: Any, **kwargs: Any) -> Any:
+            call = _inline_call(inline, args, kwargs)
+            return self._build(inline, call, {"inline": call})
+
+        def load(*args: Any, **kwargs: Any) -> Any:
+            call = _named(("name", "sources"), args, kwargs)
+            files = call.get("sources") or []
+            files = [files] if isinstance(files, str) else files
+            texts = {str(f): Path(f).read_text(errors="replace") for f in files}
+            return self._build(from_files, call, {"files": call, "texts": texts})
+
+        cpp_extension.load_inline = load_inline
+        cpp_extension.load = load
+
+    def _build(
+        self, build: Callable[..., Any], call: dict[str, Any], identity: dict[str, Any]
+    ) -> Any:
+        started = time.monotonic()
+        name = str(call["name"])
+        final = self.cache / self._key(identity)
+        record = Record(name=name, seconds=0.0, cached=(final / _MARKER).exists())
+        self.records.append(record)
+        try:
+            if record.cached:
+                module = _open(final)
+            else:
+                module = self._make(build, call, final)
+            record.library = str(final / json.loads((final / _MARKER).read_text())["library"])
+        except CompileFault as fault:
+            record.error = str(fault)
+            raise
+        finally:
+            record.seconds = time.monotonic() - started
+        if isinstance(module, types.ModuleType):
+            self.modules.append(module)
+        return module
+
+    def _key(self, identity: dict[str, Any]) -> str:
+        environment = {
+            k: os.environ.get(k) for k in ("TORCH_CUDA_ARCH_LIST", "CUDA_HOME", "CC", "CXX")
+        }
+        text = json.dumps(
+            [self.salt, torch.__version__, sys.version, environment, identity],
+            sort_keys=True,
+            default=repr,
+        )
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def _make(self, build: Callable[..., Any], call: dict[str, Any], final: Path) -> Any:
+        """Build in a new folder, then move it to `final`; what torch's function returned.
+
+        The module is not opened again from `final`: a second import would register its
+        pybind11 types twice. Raises `CompileFault`.
+        """
+        self.cache.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="building-", dir=self.cache))
+        try:
+            module = build(**(call | {"build_directory": str(folder), "verbose": False}))
+        except RuntimeError as error:
+            if not str(error).startswith("Error building extension"):
+                raise
+            log = str(error)
+            message = self._diagnose(log, folder, call)
+            shutil.rmtree(folder, ignore_errors=True)
+            raise CompileFault(message, log) from None
+        libraries = sorted(folder.glob("*.so"))
+        if len(libraries) != 1:
+            raise CompileFault(f"the build of {call['name']!r} left {len(libraries)} libraries")
+        kind = "module" if call.get("is_python_module", True) else "library"
+        for part in folder.glob("*.o"):
+            part.unlink()
+        (folder / _MARKER).write_text(json.dumps({"library": libraries[0].name, "kind": kind}))
+        try:
+            folder.rename(final)
+        except OSError:  # another worker was first; its library is as good
+            shutil.rmtree(folder, ignore_errors=True)
+        return module
+
+    def _diagnose(self, log: str, folder: Path, call: Mapping[str, Any]) -> str:
+        """One line: the first compiler diagnostic, where it is, and a hint where one is known."""
+        if any(_KILLED.search(line) for line in log.splitlines()):
+            return "the compiler was killed, most likely for want of memory; lower max_jobs"
+        hint = _hint(log, call)
+        for line in log.splitlines():
+            match = _DIAGNOSTIC.match(line.strip())
+            if match:
+                place = self._place(folder, match["file"], int(match["line"]))
+                return f"{place}: error: {match['text'].strip()}{hint}"
+        for line in log.splitlines():
+            if _LINK_ERROR.search(line):
+                return f"the link failed: {line.strip()}{hint}"
+        lines = [line.strip() for line in log.splitlines() if line.strip()]
+        return f"{lines[-1] if lines else 'the build failed without a word'}{hint}"
+
+    def _place(self, folder: Path, file: str, line: int) -> str:
+        """`cuda.cu:14 (answer.py:27: the line)`: the generated file's line, and the author's."""
+        path = Path(file) if Path(file).is_absolute() else folder / file
+        name = path.name
+        try:
+            text = path.read_text(errors="replace").splitlines()[line - 1].strip()
+        except (OSError, IndexError):
+            return f"{name}:{line}"
+        if path.parent != folder or not text:
+            return f"{name}:{line}"
+        own = [i for i, s in enumerate(self.source.splitlines(), 1) if s.strip() == text]
+        if len(own) == 1:
+            return f"{self.source_name}:{own[0]} ({name}:{line}: `{text}`)"
+        return f"{name}:{line}: `{text}`"
+
+
+def _named(names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    return dict(zip(names, args, strict=False)) | kwargs
+
+
+def _inline_call(
+    inline: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a `load_inline` call by name, checked.
+
+    Raises `ContractFault` where an argument cannot mean what its author hoped.
+    """
+    names: tuple[str, ...] = ("name", "cpp_sources", "cuda_sources", "functions")
+    if len(args) > len(names) or "sycl_sources" in kwargs:
+        names = tuple(inline.__code__.co_varnames[: inline.__code__.co_argcount])
+    call = _named(names, args, kwargs)
+    quote = ", ".join(f"{k}={_short(v)}" for k, v in call.items())
+    if not isinstance(call.get("name"), str):
+        raise ContractFault(f"load_inline({quote}): name must be a string")
+    if call.get("cpp_sources") is None:
+        raise ContractFault(f"load_inline({quote}) has no cpp_sources: {_USAGE}")
+    functions = call.get("functions") or []
+    functions = [functions] if isinstance(functions, str) else list(functions)
+    for function in functions:
+        if not re.fullmatch(r"[A-Za-z_]\w*(::\w+)*", str(function).strip()):
+            raise ContractFault(
+                f"load_inline({quote}): functions holds {str(function)!r}, not a name: {_USAGE}"
+            )
+    return call
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:45]}...{text[-10:]}"
+
+
+def _hint(log: str, call: Mapping[str, Any]) -> str:
+    """What commonly lies behind a failed build, or nothing."""
+    sources = " ".join(str(call.get(k) or "") for k in ("cpp_sources", "cuda_sources"))
+    if call.get("functions") and "PYBIND11_MODULE" in sources:
+        return " [hint: the source has its own PYBIND11_MODULE and functions=[...] adds a second]"
+    if "was not declared in this scope" in log and "main.cpp" in log and call.get("cuda_sources"):
+        return " [hint: cpp_sources must hold the prototype of each function in functions=[...]]"
+    flags = " ".join(map(str, [*(call.get("extra_cflags") or []), *(call.get("extra_cuda_cflags") or [])]))
+    pinned = re.search(r"-std=\S+", flags)
+    if pinned and re.search(r"C\+\+(17|20)", log):
+        return f" [hint: {pinned[0]} is pinned; this torch ({torch.__version__}) needs a newer one]"
+    return ""
+
+
+def _open(folder: Path) -> Any:
+    """The built module, or None for a plain library, which registers itself."""
+    marker = json.loads((folder / _MARKER).read_text())
+    path = folder / marker["library"]
+    if marker["kind"] == "library":
+        torch.ops.load_library(str(path))
+        return None
+    name = path.stem
+    loader = importlib.machinery.ExtensionFileLoader(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, str(path), loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module

@@ -1,0 +1,72 @@
+"""What went wrong while a solution ran, as an answer for the judge.
+
+The one place where an exception of the solution becomes data. The judge maps `kind` and the
+phase to a verdict; it never decides by words in a message.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import torch
+
+from harness.errors import ProblemError
+
+MAX_TRACEBACK = 200_000  # characters kept of a traceback or compiler log
+
+
+class Fault(Exception):
+    """A failure with a kind that the judge knows."""
+
+    kind = "exception"
+
+
+class ContractFault(Fault):
+    """The solution does not keep the file format's contract."""
+
+    kind = "contract"
+
+
+class CompileFault(Fault):
+    """A build failed. `log` is the compiler's whole output."""
+
+    kind = "compile"
+
+    def __init__(self, message: str, log: str = "") -> None:
+        super().__init__(message)
+        self.log = log
+
+
+class NoBackwardFault(Fault):
+    """The output carries no gradient."""
+
+    kind = "no_backward"
+
+
+class MachineFault(Fault):
+    """The machine, not the solution, is at fault."""
+
+    kind = "machine"
+
+
+def describe(error: BaseException, *, phase_kind: str = "exception") -> dict[str, Any]:
+    """`error` as JSON: kind, type, one-line message, full text."""
+    if isinstance(error, Fault):
+        kind = error.kind
+    elif isinstance(error, ProblemError):
+        kind = "problem"
+    elif isinstance(error, torch.OutOfMemoryError | MemoryError):
+        kind = "out_of_memory"
+    else:
+        kind = phase_kind
+    text = "".join(traceback.format_exception(error))
+    if isinstance(error, CompileFault):
+        text = error.log + "\n" + text
+    lines = str(error).strip().splitlines()
+    name = "" if isinstance(error, Fault | ProblemError) else f"{type(error).__name__}: "
+    return {
+        "kind": kind,
+        "message": f"{name}{lines[0] if lines else ''}"[:2000],
+        "text": text[-MAX_TRACEBACK:],
+    }

@@ -1,0 +1,313 @@
+"""What a worker holds between orders, and one function per order.
+
+Each function takes the order's JSON and returns (answer, trees). The order of orders is the
+judge's business.
+"""
+
+from __future__ import annotations
+
+import inspect
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from harness.problem import Draw, Instance
+from harness.worker import calls, loading, memory, provenance, timing
+from harness.worker.building import Builder
+from harness.worker.faults import ContractFault, MachineFault
+
+Answer = tuple[dict[str, Any], dict[str, Any]]
+
+
+@dataclass(kw_only=True)
+class Session:
+    """State of one worker. `reference` is the partner of the timing, never an answer key."""
+
+    folder: Path
+    builder: Builder
+    instance: Instance | None = None
+    reference: calls.Side | None = None
+    candidate: calls.Side | None = None
+    timer: timing.Timer | None = None
+    model_class: Any = None
+    base_bytes: int = 0
+    weights_seed: int = 0
+    order: dict[str, Any] = field(default_factory=dict)
+
+    # --- set-up ---------------------------------------------------------------------------
+
+    def prepare(self, order: dict[str, Any]) -> Answer:
+        """Precision flags, threads, device and problem; the reference with its weights."""
+        set_precision(allow_tf32=order["allow_tf32"])
+        if order.get("threads"):
+            torch.set_num_threads(order["threads"])
+        device = torch.device(order["device"])
+        self.weights_seed = order["weights_seed"]
+        if device.type == "cuda":
+            try:
+                torch.cuda.init()
+                torch.ones(1, device=device)
+            except RuntimeError as error:
+                raise MachineFault(f"the device cannot be used: {error}") from error
+        self.instance = Instance(
+            source=order["problem_source"],
+            path=order["problem_path"],
+            size=order["size"],
+            dtype=getattr(torch, order["dtype"]),
+            device=device,
+        )
+        self.reference = calls.Side("reference", self.instance.model(self.weights_seed))
+        self.base_bytes = _allocated(device)
+        return {"threads": torch.get_num_threads(), "python": platform.python_version()}, {}
+
+    def build(self, order: dict[str, Any]) -> Answer:
+        """Execute the solution's file, which builds what it builds."""
+        self.builder.source, self.builder.source_name = order["source"], order["file_name"]
+        try:
+            self.model_class = loading.import_solution(
+                order["source"], self.folder, order["file_name"]
+            )
+        finally:
+            self.order["builds"] = self._builds()
+        return {"builds": self._builds()}, {}
+
+    def load(self, order: dict[str, Any]) -> Answer:
+        """Construct ModelNew and give it the reference's weights."""
+        assert self.instance is not None
+        assert self.reference is not None
+        try:
+            model = self.instance.construct(self.model_class, self.weights_seed)
+        except TypeError as error:
+            if _raised_by_call(error):
+                raise ContractFault(f"ModelNew does not take Model's arguments: {error}") from error
+            raise
+        finally:
+            self.order["builds"] = self._builds()
+        if not isinstance(model, torch.nn.Module):
+            raise ContractFault(f"ModelNew makes a {type(model).__name__}, not an nn.Module")
+        _check_arguments(model, self.instance)
+        note = loading.adopt_state(model, self.reference.model)
+        self._set_candidate(model)
+        return {"note": note, "builds": self._builds()}, {}
+
+    def compile(self, order: dict[str, Any]) -> Answer:
+        """The reference again, eager or compiled, as the candidate: a baseline, no solution."""
+        assert self.instance is not None
+        assert self.reference is not None
+        mode = order["mode"]
+        model: Any = self.instance.model(self.weights_seed)
+        if mode != "eager":
+            model = torch.compile(model, mode=None if mode == "default" else mode)
+        self._set_candidate(model)
+        return {}, {}
+
+    def _set_candidate(self, model: Any) -> None:
+        assert self.instance is not None
+        assert self.reference is not None
+        self.candidate = calls.Side("candidate", model)
+        self.timer = None
+
+    def _builds(self) -> list[dict[str, Any]]:
+        return [vars(record) for record in self.builder.records]
+
+    # --- checks ---------------------------------------------------------------------------
+
+    def forward(self, order: dict[str, Any]) -> Answer:
+        """Outputs of one call without grad, and the inputs as they are after it."""
+        side, instance = self._candidate()
+        draw = Draw(seed=order["seed"], variation=order["variation"])
+        call = calls.call_set(instance, draw, grad=False, grad_seed=0)
+        with calls.poisoned(instance.device), torch.no_grad():
+            torch.manual_seed(order["seed"])
+            output = calls.plain(side.forward(call))
+        self._synchronize()
+        return {}, {"output": output, "inputs": call.inputs}
+
+    def backward(self, order: dict[str, Any]) -> Answer:
+        """Output and gradients of one call with grad, and the inputs as they are after it."""
+        side, instance = self._candidate()
+        draw = Draw(seed=order["seed"], variation=order["variation"])
+        call = calls.call_set(instance, draw, grad=True, grad_seed=order["grad_seed"])
+        with calls.poisoned(instance.device):
+            torch.manual_seed(order["seed"])
+            output = side.forward(call)
+            grads = side.backward(call, output)
+        self._synchronize()
+        return {}, {
+            "output": calls.plain(output),
+            "grads": calls.plain(grads),
+            "inputs": calls.plain(call.inputs),
+        }
+
+    def _candidate(self) -> tuple[calls.Side, Instance]:
+        assert self.instance is not None
+        assert self.candidate is not None
+        return self.candidate, self.instance
+
+    def _synchronize(self) -> None:
+        assert self.instance is not None
+        if self.instance.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    # --- timing ---------------------------------------------------------------------------
+
+    def warm_up(self, order: dict[str, Any]) -> Answer:
+        candidate, instance = self._candidate()
+        assert self.reference is not None
+        self.timer = timing.Timer(
+            instance=instance,
+            reference=self.reference,
+            candidate=candidate,
+            meter=timing.METERS[instance.device.type](instance.device),
+        )
+        answer = self.timer.warm_up(
+            order["mode"], order["seed"], calls=order["calls"], seconds=order["seconds"]
+        )
+        return answer, {}
+
+    def epoch(self, order: dict[str, Any]) -> Answer:
+        assert self.timer is not None
+        return (
+            self.timer.epoch(
+                order["mode"],
+                seeds=order["seeds"],
+                grad_seeds=order["grad_seeds"],
+                repeat=order["repeat"],
+                blocks=order["blocks"],
+                order_seed=order["order_seed"],
+            ),
+            {},
+        )
+
+    def reveal(self, order: dict[str, Any]) -> Answer:
+        """The output of one timed call that the judge has chosen after the epoch."""
+        assert self.timer is not None
+        output = self.timer.kept[order["unit"]][order["call"]]
+        return {}, {"output": output}
+
+    def forget(self, order: dict[str, Any]) -> Answer:
+        """Let go of the inputs and outputs of the last timing."""
+        self.timer = None
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
+        return {}, {}
+
+    # --- memory, provenance ---------------------------------------------------------------
+
+    def memory(self, order: dict[str, Any]) -> Answer:
+        assert self.instance is not None
+        reference = order["side"] == "reference"
+        side = self.reference if reference else self.candidate
+        assert side is not None
+        base = self.base_bytes - (_parameter_bytes(side.model) if reference else 0)
+        return {
+            "peak_mib": memory.peak_mib(self.instance, side, order["mode"], order["seed"], base)
+        }, {}
+
+    def profile(self, order: dict[str, Any]) -> Answer:
+        """Which kernels one call of `mode` ran, and the share that are the solution's own."""
+        side, instance = self._candidate()
+        call = calls.call_set(
+            instance, Draw(seed=order["seed"]), grad=order["mode"] != "forward", grad_seed=1
+        )
+
+        def once() -> None:
+            side.run(order["mode"], call, None)
+
+        once()
+        if instance.device.type != "cuda":
+            return {"native_calls": provenance.native_calls(once, self.builder.modules)}, {}
+        kernels = provenance.cuda_kernels(once)
+        libraries = [Path(r.library) for r in self.builder.records if r.library]
+        triton = provenance.triton_kernels([loading.MODULE_NAME])
+        return {
+            "kernels": kernels,
+            "own_share": provenance.own_share(kernels, libraries, triton),
+        }, {}
+
+    def calibrate(self, order: dict[str, Any]) -> Answer:
+        """What the device can do: bytes per second of a large copy (read plus written)."""
+        assert self.instance is not None
+        return {"bandwidth_bytes_per_s": copy_bandwidth(self.instance.device)}, {}
+
+
+ORDERS: dict[str, Callable[[Session, dict[str, Any]], Answer]] = {
+    "prepare": Session.prepare,
+    "build": Session.build,
+    "load": Session.load,
+    "compile": Session.compile,
+    "forward": Session.forward,
+    "backward": Session.backward,
+    "warm_up": Session.warm_up,
+    "epoch": Session.epoch,
+    "reveal": Session.reveal,
+    "forget": Session.forget,
+    "memory": Session.memory,
+    "profile": Session.profile,
+    "calibrate": Session.calibrate,
+}
+
+
+def set_precision(*, allow_tf32: bool) -> None:
+    """The same numerical switches for both sides, whatever the defaults of this torch are."""
+    torch.backends.cuda.matmul.allow_tf32 = allow_tf32
+    torch.backends.cudnn.allow_tf32 = allow_tf32
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    torch.backends.cudnn.benchmark = False
+    torch.set_float32_matmul_precision("high" if allow_tf32 else "highest")
+
+
+def copy_bandwidth(device: torch.device) -> float:
+    """Bytes read plus written per second by the best of several large copies."""
+    cuda = device.type == "cuda"
+    count = (1 << 30 if cuda else 1 << 27) // 4
+    source, target = torch.ones(count, device=device), torch.empty(count, device=device)
+    best = 0.0
+    for _ in range(10):
+        if cuda:
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            target.copy_(source)
+            end.record()
+            end.synchronize()
+            seconds = start.elapsed_time(end) / 1e3
+        else:
+            began = time.perf_counter()
+            target.copy_(source)
+            seconds = time.perf_counter() - began
+        best = max(best, 8 * count / seconds)
+    return best
+
+
+def _allocated(device: torch.device) -> int:
+    return torch.cuda.memory_allocated() if device.type == "cuda" else 0
+
+
+def _parameter_bytes(model: torch.nn.Module) -> int:
+    tensors = [*model.parameters(), *model.buffers()]
+    return sum(t.numel() * t.element_size() for t in tensors)
+
+
+def _raised_by_call(error: TypeError) -> bool:
+    """True where the call itself was refused, not something inside of the constructor."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code is Instance.construct.__code__
+
+
+def _check_arguments(model: torch.nn.Module, instance: Instance) -> None:
+    """Raises `ContractFault` where ModelNew.forward cannot take Model.forward's arguments."""
+    try:
+        inspect.signature(model.forward).bind(*instance.argument_names)
+    except TypeError as error:
+        names = ", ".join(instance.argument_names)
+        raise ContractFault(f"ModelNew.forward does not take ({names}): {error}") from error
+    except ValueError:  # a native callable has no signature; the call will tell
+        return

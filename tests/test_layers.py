@@ -1,0 +1,80 @@
+"""Imports point down only, and the judge never imports a worker."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+HARNESS = Path(__file__).resolve().parent.parent / "harness"
+
+#: Each line may import from lines below it, never from its own line or above.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("cli",),
+    ("run",),
+    ("report", "judge.evaluate"),
+    ("judge.checks", "judge.audit"),
+    ("judge.baseline",),
+    ("judge.measure", "judge.context", "judge.reference"),
+    ("judge.device",),
+    ("judge.toolchain", "judge.sandbox", "judge.compare"),
+    ("judge.hints", "judge.warden"),
+    ("results",),
+    ("catalog", "config"),
+    ("worker.__main__",),
+    ("worker.session",),
+    ("worker.timing", "worker.memory"),
+    ("worker.calls", "worker.loading", "worker.building", "worker.provenance"),
+    ("worker.faults",),
+    ("channel", "problem"),
+    ("cuda_ipc", "records"),
+    ("stats", "errors"),
+    ("__init__", "judge.__init__", "worker.__init__"),
+)
+RANK = {module: rank for rank, line in enumerate(LAYERS) for module in line}
+
+
+def modules() -> list[Path]:
+    return sorted(HARNESS.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(HARNESS).with_suffix("").parts)
+
+
+def imports(path: Path) -> set[str]:
+    """The harness modules that a file imports, at any depth of it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    inner = {n.removeprefix("harness.") for n in found if n.startswith("harness.")}
+    return {n for n in inner if n in RANK}
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_imports_point_down(path: Path) -> None:
+    name = name_of(path)
+    assert name in RANK, f"{name} has no place in LAYERS"
+    wrong = {other for other in imports(path) if RANK[other] <= RANK[name]}
+    assert not wrong, f"{name} imports upwards: {sorted(wrong)}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_judge_and_worker_never_import_each_other(path: Path) -> None:
+    side = name_of(path).split(".")[0]
+    other = {"judge": "worker", "worker": "judge"}.get(side)
+    assert not [n for n in imports(path) if other and n.startswith(f"{other}.")]
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_print_only_in_cli(path: Path) -> None:
+    calls = [
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"
+    ]
+    assert not calls or name_of(path) == "cli"
