@@ -218,7 +218,7 @@ def read_solution(name: str, path: Path, problem: Problem) -> Solution:
     except _BadSource as error:
         line = f":{error.line + first - 1}:" if error.line else ""
         fault = f"{path.name}{line} {error.reason}"
-        if text.lstrip().startswith("```"):
+        if path.suffix.lower() == ".py" and text.lstrip().startswith("```"):
             fault += "; a model's raw answer goes into a .md file"
     return Solution(
         name=name,
@@ -330,20 +330,23 @@ def _devices(tree: ast.Module) -> tuple[str, ...]:
     As its `DEVICES` says. Else GPU only if it imports a GPU language or hands CUDA to the
     compiler; CPU only if it hands it C++ alone; plain PyTorch runs on both.
     """
+    declared = None
     for node in _top_level(tree):
-        if isinstance(node, ast.Assign) and any(
-            isinstance(target, ast.Name) and target.id == "DEVICES" for target in node.targets
-        ):
-            return _declared(node)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(t, ast.Name) and t.id == "DEVICES" for t in targets):
+                declared = node.value
+    if declared is not None:
+        return _declared(declared)
     words = set(_evidence(tree))
     if words & {"cuda_sources", "with_cuda", ".cu", *GPU_MODULES}:
         return ("cuda",)
     return ("cpu",) if words & {"cpp_sources", ".cpp"} else DEVICE_TYPES
 
 
-def _declared(node: ast.Assign) -> tuple[str, ...]:
+def _declared(node: ast.expr) -> tuple[str, ...]:
     try:
-        value = ast.literal_eval(node.value)
+        value = ast.literal_eval(node)
         named = (value,) if isinstance(value, str) else tuple(value)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         named = ()

@@ -110,9 +110,7 @@ class Channel:
         except (BrokenPipeError, ConnectionResetError) as error:
             raise ChannelClosed("the other side is gone") from error
 
-    def receive(
-        self, *, deadline: float | None = None, max_tensor_bytes: int = 1 << 20
-    ) -> Message:
+    def receive(self, *, deadline: float | None = None, max_tensor_bytes: int = 1 << 20) -> Message:
         """The next message. `deadline` is a `time.monotonic()` value; None waits for ever.
 
         Raises `ChannelTimeout`, `ChannelClosed` or `ChannelError`.

@@ -20,7 +20,7 @@ _LAZY_ENABLE_PEER_ACCESS = 1
 
 
 class _Handle(ctypes.Structure):
-    _fields_ = [("reserved", ctypes.c_char * HANDLE_BYTES)]  # noqa: RUF012
+    _fields_ = [("reserved", ctypes.c_char * HANDLE_BYTES)]
 
 
 @functools.cache

@@ -74,10 +74,7 @@ class Instance:
         torch.manual_seed(seed)
         with torch.device(self.device):
             arguments = self._guard("get_init_inputs", lambda: self._module["get_init_inputs"]())
-            if isinstance(arguments, dict):
-                model = cls(**arguments)
-            else:
-                model = cls(*arguments)
+            model = cls(**arguments) if isinstance(arguments, dict) else cls(*arguments)
         return model.to(device=self.device, dtype=self.dtype)
 
     def model(self, seed: int) -> torch.nn.Module:
@@ -121,7 +118,7 @@ class Instance:
             return action()
         except torch.OutOfMemoryError:
             raise
-        except Exception as error:  # noqa: BLE001 - the file's own code may raise anything
+        except Exception as error:
             kind = type(error).__name__
             raise ProblemError(
                 f"{what} failed: {kind}: {error}", path=self.path, line=_line_in(error, self.path)
@@ -174,7 +171,7 @@ def _execute(source: str, path: str, size: str) -> dict[str, Any]:
     sys.modules[module.__name__] = module
     try:
         exec(compile(ast.fix_missing_locations(tree), path, "exec"), module.__dict__)
-    except Exception as error:  # noqa: BLE001 - the file's own code may raise anything
+    except Exception as error:
         raise ProblemError(
             f"{type(error).__name__}: {error}", path=path, line=_line_in(error, path)
         ) from error

@@ -261,9 +261,7 @@ TAIL_COLUMNS = (
     "flags",
 )
 #: Every column of a results CSV, in order; the same names are the keys of `--json`.
-COLUMNS = (
-    IDENTITY_COLUMNS + ENVIRONMENT_COLUMNS + VERDICT_COLUMNS + MODE_COLUMNS + TAIL_COLUMNS
-)
+COLUMNS = IDENTITY_COLUMNS + ENVIRONMENT_COLUMNS + VERDICT_COLUMNS + MODE_COLUMNS + TAIL_COLUMNS
 
 Value = str | int | float | None
 

@@ -373,14 +373,14 @@ def _slug(name: str) -> str:
 
 
 def save_raw(folder: Path, run_id: str, timings: Mapping[str, Timing]) -> Path:
-    """Write every sample (ms) to `folder`/raw/<run id>.json.gz; never over another file.
+    """Write every sample (ms) to `folder`/<run id>.json.gz (results/raw); never over another file.
 
     Raises `MachineError` where it cannot be written.
     """
     content = {"run_id": run_id, "timings": {m: dataclasses.asdict(t) for m, t in timings.items()}}
     try:
-        (folder / "raw").mkdir(parents=True, exist_ok=True)
-        path = _free(folder / "raw" / f"{_slug(run_id)}.json.gz")
+        folder.mkdir(parents=True, exist_ok=True)
+        path = _free(folder / f"{_slug(run_id)}.json.gz")
         _write(path, "xb", gzip.compress(json.dumps(content).encode(), mtime=0))
     except OSError as error:
         raise MachineError(f"cannot write raw samples to {folder}: {error.strerror}") from None

@@ -13,6 +13,8 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from harness.config import Settings
 from harness.judge.context import Context
 from harness.judge.measure import time_mode
@@ -32,17 +34,26 @@ class Baseline:
     """Per mode, the timing of each baseline against eager; memory; what the device can do.
 
     `timings` maps (baseline, mode) to a Timing in which the baseline is the "solution".
+    `bandwidth` holds (share of bytes written, bytes per second) by rising share.
     `notes` says of each `torch.compile` mode that failed how it did.
     """
 
     timings: dict[tuple[str, str], Timing] = field(default_factory=dict)
     memory: Memory = field(default_factory=Memory)
-    bandwidth_bytes_per_s: float | None = None
+    bandwidth: tuple[tuple[float, float], ...] = ()
     notes: tuple[str, ...] = ()
 
     def reference_ms(self, mode: str) -> list[float]:
         """The reference's times of one call, by each baseline measured beside it."""
         return [t.reference_ms for (_, m), t in self.timings.items() if m == mode]
+
+    def limit_ms(self, read: int, written: int) -> float | None:
+        """The least time to move this many bytes, at the bandwidth measured for such a mix."""
+        if not self.bandwidth or read + written == 0:
+            return None
+        shares, rates = zip(*self.bandwidth, strict=True)
+        seconds_per_byte = np.interp(written / (read + written), shares, [1 / r for r in rates])
+        return float(seconds_per_byte) * (read + written) * 1e3
 
     def best_compiled(self, mode: str) -> Timing | None:
         """The fastest `torch.compile` of the mode."""
@@ -66,7 +77,7 @@ def measure(
     timings: dict[tuple[str, str], Timing] = {}
     notes: list[str] = []
     memory: Memory | None = None
-    bandwidth: float | None = None
+    bandwidth: tuple[tuple[float, float], ...] = ()
     for name in (*settings.compile_baseline, EAGER):
         if name == EAGER and timings:
             break
@@ -93,7 +104,7 @@ def measure(
     return Baseline(
         timings=timings,
         memory=memory or Memory(),
-        bandwidth_bytes_per_s=bandwidth,
+        bandwidth=bandwidth,
         notes=tuple(notes),
     )
 
@@ -141,9 +152,9 @@ def prepare(
     )
 
 
-def _bandwidth(settings: Settings, worker: Worker) -> float | None:
+def _bandwidth(settings: Settings, worker: Worker) -> tuple[tuple[float, float], ...]:
     answer = worker.ask("calibrate", timeout_s=settings.call_timeout_s).body["answer"]
-    return float(answer["bandwidth_bytes_per_s"])
+    return tuple((float(share), float(rate)) for share, rate in answer["bandwidth"])
 
 
 def _memory(settings: Settings, worker: Worker, modes: tuple[str, ...]) -> Memory:

@@ -216,4 +216,3 @@ def _mutated(check: Check, name: str) -> Check:
 
 def _shape(value: Any) -> tuple[int, ...]:
     return tuple(value.shape)
-

@@ -45,15 +45,17 @@ TOLERANCES: dict[torch.dtype, Tolerance] = {
 #: Largest credible `error_ratio` of honest code. float64 has none: there is no better oracle,
 #: and its rtol lies below float32's epsilon anyway.
 ERROR_RATIO_LIMIT: dict[torch.dtype, float] = {
-    torch.float32: 64.0,
+    torch.float32: 48.0,
     torch.float16: 8.0,
     torch.bfloat16: 8.0,
 }
 # Eager's error counts as no less than FLOOR_EPS * eps * rms(oracle): one rounding costs 0.21 eps
-# rms. A few elements may be exact by luck, so the floor grows by SCALAR_GAIN / sqrt(n) where
-# n = (sum x^2)^2 / sum x^4, the effective count, is under SCALAR_GAIN^2.
-FLOOR_EPS = 0.25
-SCALAR_GAIN = 32.0
+# rms; float32 has partial sums to round as well. A few elements may be exact by luck, so the
+# floor grows by SCALAR_GAIN / sqrt(n) where the effective count n = (sum x^2)^2 / sum x^4 is
+# under SCALAR_GAIN^2.
+FLOOR_EPS: dict[torch.dtype, float] = {torch.float32: 0.5}
+NARROW_FLOOR_EPS = 0.25
+SCALAR_GAIN = 16.0
 # Where eager is off by more than rtol explains (cancellation), honest code is too: atol grows to
 # EXCESS_GAIN times that, but not past ATOL_CAP of the magnitude, so that zeros still fail.
 EXCESS_GAIN = 4.0
@@ -243,7 +245,7 @@ def _scale(leaf: _Leaf) -> _Scale:
         atol=max(atol, min(EXCESS_GAIN * excess, ATOL_CAP * magnitude)),
         oracle_rms=rms,
         eager_error=math.sqrt(error_square / total),
-        floor=FLOOR_EPS * info.eps * rms * gain,
+        floor=FLOOR_EPS.get(dtype, NARROW_FLOOR_EPS) * info.eps * rms * gain,
     )
 
 
@@ -265,9 +267,11 @@ def _errors(leaf: _Leaf, scale: _Scale) -> tuple[bool, float, float, float]:
     close, rows = True, []
     smallest = max(scale.magnitude, 1e-300)
     for _, (actual, expected, *oracle) in leaf.chunks(leaf.actual, leaf.expected, leaf.oracle):
-        pair = hints.comparable(actual), hints.comparable(expected)
-        close = close and _close(*pair, leaf.tolerance.rtol, scale.atol)
-        del pair
+        # Nobody fails for being nearer to the truth than eager is: the oracle will do as well.
+        close = close and any(
+            _close(hints.comparable(actual), hints.comparable(e), leaf.tolerance.rtol, scale.atol)
+            for e in (expected, *(o.to(expected.dtype) for o in oracle))
+        )
         error = hints.difference(actual, expected)
         row = [_largest(error)]
         row.append(_largest(error.div_(hints.finite(expected).abs_().clamp_(min=smallest))))

@@ -86,7 +86,9 @@ def _cuda(index: int) -> Device:
         torch.ones(1, device="cuda")
     except RuntimeError as error:
         line = str(error).splitlines()[0]
-        raise MachineError(f"cuda:{index} cannot be used: {line}; choose another --device") from error
+        raise MachineError(
+            f"cuda:{index} cannot be used: {line}; choose another --device"
+        ) from error
     properties = torch.cuda.get_device_properties(index)
     uuid = str(properties.uuid) if hasattr(properties, "uuid") else None
     listed = [v for v in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if v]

@@ -94,7 +94,7 @@ def open_case(
         raise ProblemError(
             f"the reference does not fit the device at size {size}", path=problem.path
         ) from error
-    except Exception as error:  # noqa: BLE001 - the reference's own code may raise anything
+    except Exception as error:
         line = str(error).splitlines()[0] if str(error) else ""
         raise ProblemError(
             f"the reference failed: {type(error).__name__}: {line}", path=problem.path
@@ -210,7 +210,9 @@ def refusal(context: Context, solution: Solution) -> Verdict | None:
     if context.device.type not in solution.devices:
         needs = " or ".join(d.upper() for d in solution.devices)
         here = context.device.type.upper()
-        return _verdict(Status.SKIPPED, Phase.FIND, f"needs a {needs} device; this run is on {here}")
+        return _verdict(
+            Status.SKIPPED, Phase.FIND, f"needs a {needs} device; this run is on {here}"
+        )
     return None
 
 
@@ -259,9 +261,7 @@ def _order_build(
 def load(case: Case, worker: Worker, found: Findings, size: str) -> None:
     """The problem at `size` and ModelNew with the reference's weights."""
     settings = case.context.settings
-    baseline.prepare(
-        case.context, worker, case.problem, size=size, weights_seed=case.weights_seed
-    )
+    baseline.prepare(case.context, worker, case.problem, size=size, weights_seed=case.weights_seed)
     answer = worker.ask("load", timeout_s=settings.build_timeout_s).body["answer"]
     _note_builds(found, answer["builds"])
     if answer["note"] and answer["note"] not in found.notes:
@@ -273,9 +273,7 @@ def _note_builds(found: Findings, builds: list[dict[str, Any]]) -> None:
     found.build_s = sum(float(b["seconds"]) for b in builds) if builds else found.build_s
 
 
-def _judge(
-    case: Case, worker: Worker, phase: _PhaseKeeper, found: Findings, note: Note
-) -> Verdict:
+def _judge(case: Case, worker: Worker, phase: _PhaseKeeper, found: Findings, note: Note) -> Verdict:
     """Check, measure, audit. Raises `Ended`, or as `Worker.ask` does."""
     settings = case.context.settings
     judged = checks.Judged(
@@ -439,9 +437,7 @@ class _PhaseKeeper:
 
 
 @contextlib.contextmanager
-def _verdicts(
-    phase: _PhaseKeeper, context: Context, name: str, found: Findings
-) -> Iterator[None]:
+def _verdicts(phase: _PhaseKeeper, context: Context, name: str, found: Findings) -> Iterator[None]:
     """Turn what a worker did into `Ended`."""
     try:
         yield
@@ -478,18 +474,16 @@ def _modes(case: Case, found: Findings) -> dict[str, ModeResult]:
     """Columns of each mode measured."""
     traffic = case.reference.traffic
     return {
-        mode: mode_result(timing, case.baseline, traffic.bytes_of(mode) if traffic else None)
+        mode: mode_result(timing, case.baseline, traffic.steps(mode) if traffic else [])
         for mode, timing in found.timings.items()
     }
 
 
-def mode_result(timing: Timing, base: Baseline, moved_bytes: int | None) -> ModeResult:
-    """One mode's columns from its samples."""
+def mode_result(timing: Timing, base: Baseline, steps: list[tuple[int, int]]) -> ModeResult:
+    """One mode's columns from its samples. `steps`: (bytes read, bytes written) at least."""
     interval = timing.interval
     compiled = base.best_compiled(timing.mode)
-    limit_ms = None
-    if moved_bytes and base.bandwidth_bytes_per_s:
-        limit_ms = moved_bytes / base.bandwidth_bytes_per_s * 1e3
+    limit_ms = sum(base.limit_ms(read, written) or 0.0 for read, written in steps)
     return ModeResult(
         reference_ms=timing.reference_ms,
         solution_ms=timing.solution_ms,

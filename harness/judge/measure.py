@@ -22,6 +22,8 @@ MIN_CPU_UNIT_MS = 0.5
 MAX_SETS = 32
 LONG_CPU_UNIT_MS = 20.0
 ESCAPED_FLAG = "escaped"
+#: Host noise makes single units look so; a trimmed mean moves only if a quarter of them do.
+MAX_ESCAPED_SHARE = 0.25
 
 #: (worker, mode, seed, grad_seed, unit, call) of one timed call whose output is to be looked at.
 Reveal = Callable[[Worker, str, int, int, int, int], None]
@@ -145,7 +147,7 @@ def _epoch(
             raise WorkerLied("no output of a timed call was kept")
         unit, call = secrets.randbelow(kept), secrets.randbelow(steps.sets)
         reveal(worker, mode, seeds[call], grad_seeds[call], unit, call)
-    return Epoch(blocks=blocks, wall_s=wall_s), _number(answer["escaped_s"]) > 0
+    return Epoch(blocks=blocks, wall_s=wall_s), _number(answer["escaped_share"]) > MAX_ESCAPED_SHARE
 
 
 def _block(answer: dict[str, Any]) -> Block:

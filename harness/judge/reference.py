@@ -167,26 +167,33 @@ def free_bytes(device: torch.device) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """The fewest bytes that a mode must move: inputs read once, outputs and gradients written.
+    """The fewest bytes that a call must move: inputs read once, outputs and gradients written.
 
-    forward_backward is the sum of its halves: the gradient of the output is known only after
-    forward has returned, so backward reads anew whatever it needs.
+    A mode is a sequence of (bytes read, bytes written). forward_backward is both of its halves:
+    the gradient of the output is known only after forward has returned, so backward reads anew
+    whatever it needs.
     """
 
-    forward: int
-    backward: int
+    inputs: int
+    outputs: int
+    grads: int
 
-    def bytes_of(self, mode: str) -> int:
+    def steps(self, mode: str) -> list[tuple[int, int]]:
+        """(bytes read, bytes written) of each step of a mode."""
+        forward = (self.inputs, self.outputs)
+        backward = (self.inputs + self.outputs, self.grads)
         if mode == "forward_backward":
-            return self.forward + self.backward
-        return self.backward if mode == "backward" else self.forward
+            return [forward, backward]
+        return [backward if mode == "backward" else forward]
 
 
 def traffic(expected: Expected) -> Traffic:
-    """Bytes by unique storage of inputs, outputs and gradients of one backward call."""
-    inputs, outputs = _storage_bytes(expected.inputs), _storage_bytes(expected.output)
-    grads = _storage_bytes([g for g in expected.grads.values() if g is not None])
-    return Traffic(forward=inputs + outputs, backward=inputs + outputs + grads)
+    """Bytes by unique storage of inputs, outputs and gradients of one call."""
+    return Traffic(
+        inputs=_storage_bytes(expected.inputs),
+        outputs=_storage_bytes(expected.output),
+        grads=_storage_bytes([g for g in expected.grads.values() if g is not None]),
+    )
 
 
 def _storage_bytes(tree: Any) -> int:

@@ -107,9 +107,7 @@ class Worker:
         body = {"order": order, "ipc": max_tensor_bytes > 0, **arguments}
         return self._exchange(body, timeout_s, max_tensor_bytes)
 
-    def _exchange(
-        self, body: dict[str, Any], timeout_s: float, max_tensor_bytes: int
-    ) -> Message:
+    def _exchange(self, body: dict[str, Any], timeout_s: float, max_tensor_bytes: int) -> Message:
         nonce = secrets.token_hex(8)
         try:
             self._channel.send(body | {"nonce": nonce})
@@ -172,4 +170,3 @@ def private_folder() -> Any:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-

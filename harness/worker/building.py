@@ -32,9 +32,12 @@ from harness.worker.faults import CompileFault, ContractFault
 
 _MARKER = "built.json"
 _DIAGNOSTIC = re.compile(
-    r"^(?P<file>[^\s:(][^:(]*)[:(](?P<line>\d+)\)?(?::\d+)?\s*:\s*(?:fatal )?error\s*:?\s*(?P<text>.*)$"
+    r"^(?P<file>[^\s:(][^:(]*)[:(](?P<line>\d+)\)?(?::\d+)?\s*:\s*"
+    r"(?:fatal )?error\s*:?\s*(?P<text>.*)$"
 )
-_LINK_ERROR = re.compile(r"undefined reference to|cannot find -l|ld returned \d|No such file or dir")
+_LINK_ERROR = re.compile(
+    r"undefined reference to|cannot find -l|ld returned \d|No such file or dir"
+)
 _KILLED = re.compile(r"Killed signal terminated program|: Killed$|signal 9")
 
 _USAGE = (
@@ -92,10 +95,7 @@ class Builder:
         record = Record(name=name, seconds=0.0, cached=(final / _MARKER).exists())
         self.records.append(record)
         try:
-            if record.cached:
-                module = _open(final)
-            else:
-                module = self._make(build, call, final)
+            module = _open(final) if record.cached else self._make(build, call, final)
             record.library = str(final / json.loads((final / _MARKER).read_text())["library"])
         except CompileFault as fault:
             record.error = str(fault)
@@ -221,7 +221,8 @@ def _hint(log: str, call: Mapping[str, Any]) -> str:
         return " [hint: the source has its own PYBIND11_MODULE and functions=[...] adds a second]"
     if "was not declared in this scope" in log and "main.cpp" in log and call.get("cuda_sources"):
         return " [hint: cpp_sources must hold the prototype of each function in functions=[...]]"
-    flags = " ".join(map(str, [*(call.get("extra_cflags") or []), *(call.get("extra_cuda_cflags") or [])]))
+    given = (call.get(key) or [] for key in ("extra_cflags", "extra_cuda_cflags"))
+    flags = " ".join(str(flag) for group in given for flag in group)
     pinned = re.search(r"-std=\S+", flags)
     if pinned and re.search(r"C\+\+(17|20)", log):
         return f" [hint: {pinned[0]} is pinned; this torch ({torch.__version__}) needs a newer one]"

@@ -66,9 +66,7 @@ class Side:
         if calls.grads is None:
             calls.grads = grad_outputs(outputs, calls.grad_seed)
         leaves = self.leaves(calls)
-        grads = torch.autograd.grad(
-            outputs, list(leaves.values()), calls.grads, allow_unused=True
-        )
+        grads = torch.autograd.grad(outputs, list(leaves.values()), calls.grads, allow_unused=True)
         return dict(zip(leaves, grads, strict=True))
 
     def prepare(self, mode: str, calls: CallSet) -> Any:

@@ -53,9 +53,15 @@ def _is_own(name: str, images: list[bytes], triton: set[str]) -> bool:
         return True
     if LIBRARY_KERNEL.match(name):
         return False
-    # A mangled symbol holds the bare function name: `void ns::scale<float>(...)` -> `scale`.
-    bare = re.sub(r"<.*", "", name.split("(")[0]).split("::")[-1].split(" ")[-1]
+    bare = bare_name(name)
     return bool(bare) and any(bare.encode() in image for image in images)
+
+
+def bare_name(kernel: str) -> str:
+    """The function's own name, which a mangled symbol holds as it is:
+    `void (anonymous namespace)::scale<float>(float*)` -> `scale`."""
+    plain = kernel.replace("(anonymous namespace)::", "").replace("<unnamed>::", "")
+    return re.sub(r"[<(].*", "", plain).split("::")[-1].split(" ")[-1]
 
 
 def triton_kernels(module_names: list[str]) -> set[str]:

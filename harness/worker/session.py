@@ -6,9 +6,9 @@ judge's business.
 
 from __future__ import annotations
 
+import gc
 import inspect
 import platform
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from harness.problem import Draw, Instance
-from harness.worker import calls, loading, memory, provenance, timing
+from harness.worker import bandwidth, calls, loading, memory, provenance, timing
 from harness.worker.building import Builder
 from harness.worker.faults import ContractFault, MachineFault
 
@@ -35,7 +35,7 @@ class Session:
     candidate: calls.Side | None = None
     timer: timing.Timer | None = None
     model_class: Any = None
-    base_bytes: int = 0
+    base_bytes: dict[str, int] = field(default_factory=dict)
     weights_seed: int = 0
     order: dict[str, Any] = field(default_factory=dict)
 
@@ -48,6 +48,7 @@ class Session:
             torch.set_num_threads(order["threads"])
         device = torch.device(order["device"])
         self.weights_seed = order["weights_seed"]
+        self.instance = self.reference = self.candidate = self.timer = None
         if device.type == "cuda":
             try:
                 torch.cuda.init()
@@ -61,8 +62,8 @@ class Session:
             dtype=getattr(torch, order["dtype"]),
             device=device,
         )
+        self.base_bytes["reference"] = _allocated(device)
         self.reference = calls.Side("reference", self.instance.model(self.weights_seed))
-        self.base_bytes = _allocated(device)
         return {"threads": torch.get_num_threads(), "python": platform.python_version()}, {}
 
     def build(self, order: dict[str, Any]) -> Answer:
@@ -80,6 +81,7 @@ class Session:
         """Construct ModelNew and give it the reference's weights."""
         assert self.instance is not None
         assert self.reference is not None
+        self.base_bytes["candidate"] = _allocated(self.instance.device)
         try:
             model = self.instance.construct(self.model_class, self.weights_seed)
         except TypeError as error:
@@ -200,11 +202,11 @@ class Session:
     # --- memory, provenance ---------------------------------------------------------------
 
     def memory(self, order: dict[str, Any]) -> Answer:
+        """Peak MiB of one side: what it has allocated since before it was made, and a call's."""
         assert self.instance is not None
-        reference = order["side"] == "reference"
-        side = self.reference if reference else self.candidate
+        side = self.reference if order["side"] == "reference" else self.candidate
         assert side is not None
-        base = self.base_bytes - (_parameter_bytes(side.model) if reference else 0)
+        base = self.base_bytes[order["side"]]
         return {
             "peak_mib": memory.peak_mib(self.instance, side, order["mode"], order["seed"], base)
         }, {}
@@ -231,9 +233,9 @@ class Session:
         }, {}
 
     def calibrate(self, order: dict[str, Any]) -> Answer:
-        """What the device can do: bytes per second of a large copy (read plus written)."""
+        """What the device's memory can do, by the share of bytes written."""
         assert self.instance is not None
-        return {"bandwidth_bytes_per_s": copy_bandwidth(self.instance.device)}, {}
+        return {"bandwidth": bandwidth.measure(self.instance.device)}, {}
 
 
 ORDERS: dict[str, Callable[[Session, dict[str, Any]], Answer]] = {
@@ -263,35 +265,9 @@ def set_precision(*, allow_tf32: bool) -> None:
     torch.set_float32_matmul_precision("high" if allow_tf32 else "highest")
 
 
-def copy_bandwidth(device: torch.device) -> float:
-    """Bytes read plus written per second by the best of several large copies."""
-    cuda = device.type == "cuda"
-    count = (1 << 30 if cuda else 1 << 27) // 4
-    source, target = torch.ones(count, device=device), torch.empty(count, device=device)
-    best = 0.0
-    for _ in range(10):
-        if cuda:
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            target.copy_(source)
-            end.record()
-            end.synchronize()
-            seconds = start.elapsed_time(end) / 1e3
-        else:
-            began = time.perf_counter()
-            target.copy_(source)
-            seconds = time.perf_counter() - began
-        best = max(best, 8 * count / seconds)
-    return best
-
-
 def _allocated(device: torch.device) -> int:
+    gc.collect()
     return torch.cuda.memory_allocated() if device.type == "cuda" else 0
-
-
-def _parameter_bytes(model: torch.nn.Module) -> int:
-    tensors = [*model.parameters(), *model.buffers()]
-    return sum(t.numel() * t.element_size() for t in tensors)
 
 
 def _raised_by_call(error: TypeError) -> bool:

@@ -1,0 +1,56 @@
+"""What the memory of a device can do: bytes per second by the share of them that are written.
+
+Reading alone is faster than copying (4.5 against 4.2 TB/s on an H200), so one figure does not
+fit a reduction and an elementwise kernel alike. Each mix takes the best of the plain PyTorch
+kernels that move it; the limit is what was seen to be reached, not the datasheet's figure.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+
+CUDA_BYTES = 2 << 30  # per buffer: forty times the L2 of an H200
+CPU_BYTES = 128 << 20
+REPEATS = 10
+
+
+def measure(device: torch.device) -> list[tuple[float, float]]:
+    """(share written, bytes per second) of four mixes: read, two reads a write, copy, fill."""
+    wanted = CUDA_BYTES if device.type == "cuda" else CPU_BYTES
+    if device.type == "cuda":
+        wanted = min(wanted, torch.cuda.mem_get_info(device)[0] // 4)
+    a, b, c = (torch.ones(wanted // 4, device=device) for _ in range(3))
+    mixes: list[tuple[float, int, list[Callable[[], object]]]] = [
+        (0.0, 1, [lambda: a.sum(), lambda: a.amax(), lambda: a.view(-1, 1 << 14).sum(1)]),
+        (0.0, 2, [lambda: torch.dot(a, b)]),
+        (1 / 3, 3, [lambda: torch.add(a, b, out=c)]),
+        (1 / 2, 2, [lambda: c.copy_(a), lambda: torch.neg(a, out=c)]),
+        (1.0, 1, [lambda: c.fill_(2.0), lambda: c.zero_()]),
+    ]
+    best: dict[float, float] = {}
+    for share, buffers, kernels in mixes:
+        for kernel in kernels:
+            rate = buffers * a.numel() * 4 / _seconds(kernel, device)
+            best[share] = max(rate, best.get(share, 0.0))
+    return sorted(best.items())
+
+
+def _seconds(kernel: Callable[[], object], device: torch.device) -> float:
+    """The fastest of several runs."""
+    best = float("inf")
+    for _ in range(REPEATS):
+        if device.type == "cuda":
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            kernel()
+            end.record()
+            end.synchronize()
+            best = min(best, start.elapsed_time(end) / 1e3)
+        else:
+            began = time.perf_counter()
+            kernel()
+            best = min(best, time.perf_counter() - began)
+    return best
