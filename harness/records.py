@@ -148,10 +148,14 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:
-    """The blocks measured on one fresh allocation; `dropped` counts disturbed blocks."""
+    """The blocks measured on one fresh allocation.
+
+    `disturbed` ones, during which the card was throttled or shared, do not count. `wall_s` is
+    what the judge waited for the epoch.
+    """
 
     blocks: tuple[Block, ...]
-    dropped: int = 0
+    disturbed: tuple[Block, ...] = ()
     wall_s: float = 0.0
 
 
@@ -160,7 +164,8 @@ class Timing:
     """Raw samples of one mode; ratio and interval are derived (method: `stats`).
 
     With `minima` (on a CPU, where a disturbance only ever adds time) a block's ratio is that
-    of the faster units.
+    of the faster units. `overhead_ms` has been taken off each unit of `calls` calls.
+    `reference_wall_ms` and `solution_wall_ms`: one call by the wall clock, launches included.
     """
 
     mode: str
@@ -168,6 +173,21 @@ class Timing:
     epochs: tuple[Epoch, ...]
     minima: bool = False
     flags: tuple[str, ...] = ()
+    overhead_ms: float = 0.0
+    reference_wall_ms: float | None = None
+    solution_wall_ms: float | None = None
+
+    @property
+    def dropped(self) -> int:
+        """How many blocks were dropped as disturbed."""
+        return sum(len(e.disturbed) for e in self.epochs)
+
+    @property
+    def wall_speedup(self) -> float | None:
+        """The ratio of wall-clock times: what a caller sees who launches one call at a time."""
+        if self.reference_wall_ms is None or self.solution_wall_ms is None:
+            return None
+        return self.reference_wall_ms / self.solution_wall_ms
 
     @property
     def interval(self) -> stats.Interval:
@@ -218,7 +238,13 @@ class Environment:
 
 @dataclass(frozen=True, kw_only=True)
 class ModeResult:
-    """One mode's columns. `compile_speedup` is the solution over `torch.compile`."""
+    """One mode's columns.
+
+    `speedup` is over eager, `compile_speedup` over the faster `torch.compile` (itself
+    `compiled_speedup` over eager); each with the bounds of its 95 % interval. The limit
+    fractions are of the physical limit. `noise` is how far an A/A test of the reference on
+    this device came to lie from 1, its interval included. `wall_speedup` counts launches.
+    """
 
     reference_ms: float | None = None
     solution_ms: float | None = None
@@ -226,11 +252,28 @@ class ModeResult:
     low: float | None = None
     high: float | None = None
     compile_speedup: float | None = None
+    compile_low: float | None = None
+    compile_high: float | None = None
+    compiled_speedup: float | None = None
     limit_fraction: float | None = None
     reference_limit_fraction: float | None = None
+    wall_speedup: float | None = None
+    noise: float | None = None
+    epochs: int | None = None
+    dropped: int | None = None
 
 
 MODE_FIELDS = tuple(f.name for f in dataclasses.fields(ModeResult))
+#: What a verdict credits; left out of a row where it does not.
+CREDITED_FIELDS = (
+    "speedup",
+    "low",
+    "high",
+    "compile_speedup",
+    "compile_low",
+    "compile_high",
+    "wall_speedup",
+)
 
 IDENTITY_COLUMNS = (
     "run_id",
@@ -311,9 +354,7 @@ class Row:
         for mode in MODES:
             result = self.modes.get(mode, ModeResult())
             if mode not in self.verdict.credited_modes:
-                result = dataclasses.replace(
-                    result, speedup=None, low=None, high=None, compile_speedup=None
-                )
+                result = dataclasses.replace(result, **dict.fromkeys(CREDITED_FIELDS))
             values |= {f"{mode}_{f}": getattr(result, f) for f in MODE_FIELDS}
         own, reference = self.memory or Memory(), self.reference_memory or Memory()
         values |= {

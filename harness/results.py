@@ -396,11 +396,15 @@ def load_raw(path: Path) -> dict[str, Timing]:
         raise RequestError(f"cannot read raw samples from {path}: {error}") from None
 
 
+def _blocks(stored: list[dict[str, Any]]) -> tuple[Block, ...]:
+    return tuple(Block(**{side: tuple(ms) for side, ms in block.items()}) for block in stored)
+
+
 def _timing(stored: dict[str, Any]) -> Timing:
     epochs = tuple(
         Epoch(
-            blocks=tuple(Block(**{k: tuple(v) for k, v in b.items()}) for b in epoch["blocks"]),
-            dropped=epoch["dropped"],
+            blocks=_blocks(epoch["blocks"]),
+            disturbed=_blocks(epoch["disturbed"]),
             wall_s=epoch["wall_s"],
         )
         for epoch in stored["epochs"]

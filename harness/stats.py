@@ -67,6 +67,18 @@ def ratio_interval(log_ratios: Sequence[Sequence[float]]) -> Interval:
     )
 
 
+def quotient(first: Interval, second: Interval) -> Interval:
+    """`first` over `second`: two independent ratios, their relative half-widths combined as the
+    root of the sum of their squares (on the logarithmic scale)."""
+    ratio = first.ratio / second.ratio
+    bounds = (first.low, first.high, second.low, second.high)
+    if any(b is None for b in bounds):
+        return Interval(ratio=ratio, low=None, high=None)
+    halves = [math.log(i.high / i.low) / 2 for i in (first, second) if i.high is not None and i.low]
+    half = math.hypot(*halves)
+    return Interval(ratio=ratio, low=ratio * math.exp(-half), high=ratio * math.exp(half))
+
+
 def typical(samples: Sequence[Sequence[float]]) -> float:
     """Median over epochs of the median within each. Raises `ValueError` for no samples."""
     medians = [statistics.median(epoch) for epoch in samples if epoch]

@@ -6,21 +6,42 @@ A rule returns a one-line complaint with the figure claimed and the figure found
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from harness.judge.baseline import Baseline
+from harness.judge.device import Device
 from harness.judge.measure import ESCAPED_FLAG
 from harness.records import Timing
 
-REFERENCE_SHARE = {True: 0.10, False: 0.50}  # by whether the device is CUDA; a CPU is shared
-REFERENCE_SLACK_MS = {True: 0.005, False: 0.05}
+REFERENCE_SHARE = {"cuda": 0.10, "cpu": 0.50}  # a CPU is shared with everything else
+REFERENCE_SLACK_MS = {"cuda": 0.005, "cpu": 0.05}
+FLOOR_SHARE = 0.95  # of the pins' bandwidth: nothing moves bytes faster
+BEATS_LIMIT = "beats_limit"
+WORK_MOVED = "work_moved"
+MOVED_TRAIN = 1.1  # forward_train over the reference's
+MOVED_SUM = 0.15  # forward_train + backward against forward_backward
 
 
-def wall_clock(timing: Timing, base: Baseline, cuda: bool) -> str | None:
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One mode's timing, and what it is held against.
+
+    `proven_bytes`: bytes that a call provably has to read from memory.
+    """
+
+    timing: Timing
+    baseline: Baseline
+    device: Device
+    proven_bytes: int = 0
+
+
+def wall_clock(claim: Claim) -> str | None:
     """The times claimed for an epoch fit into the time that the judge waited for it."""
+    timing = claim.timing
     for epoch in timing.epochs:
-        claimed_s = sum(
-            t * timing.calls / 1e3 for b in epoch.blocks for t in (*b.reference_ms, *b.solution_ms)
-        )
+        blocks = (*epoch.blocks, *epoch.disturbed)
+        units = [t for b in blocks for t in (*b.reference_ms, *b.solution_ms)]
+        claimed_s = sum(units) * timing.calls / 1e3
         if claimed_s > epoch.wall_s:
             return (
                 f"{timing.mode}: {claimed_s:.4f} s of measurements are claimed for an epoch "
@@ -29,12 +50,13 @@ def wall_clock(timing: Timing, base: Baseline, cuda: bool) -> str | None:
     return None
 
 
-def reference_times(timing: Timing, base: Baseline, cuda: bool) -> str | None:
+def reference_times(claim: Claim) -> str | None:
     """The reference is no slower beside the solution than where no solution is loaded."""
-    known = base.reference_ms(timing.mode)
+    timing, kind = claim.timing, claim.device.type
+    known = claim.baseline.reference_ms(timing.mode)
     if not known:
         return None
-    allowed = max(known) * (1 + REFERENCE_SHARE[cuda]) + REFERENCE_SLACK_MS[cuda]
+    allowed = max(known) * (1 + REFERENCE_SHARE[kind]) + REFERENCE_SLACK_MS[kind]
     if timing.reference_ms <= allowed:
         return None
     return (
@@ -43,17 +65,48 @@ def reference_times(timing: Timing, base: Baseline, cuda: bool) -> str | None:
     )
 
 
-def escaped(timing: Timing, base: Baseline, cuda: bool) -> str | None:
+def escaped(claim: Claim) -> str | None:
     """No work on the device outlives the clock."""
-    if ESCAPED_FLAG not in timing.flags:
+    if ESCAPED_FLAG not in claim.timing.flags:
         return None
-    return f"{timing.mode}: work went on on the device after the timed region had ended"
+    return f"{claim.timing.mode}: work went on on the device after the timed region had ended"
 
 
-Rule = Callable[[Timing, Baseline, bool], str | None]
-RULES: tuple[Rule, ...] = (wall_clock, reference_times, escaped)
+def physical_floor(claim: Claim) -> str | None:
+    """No sample is faster than the memory's pins could move what must be read. The L2 may hold
+    some of it at the end of an epoch's draw, but the flush replaces that."""
+    rate = claim.device.pin_bandwidth_bytes_per_s
+    if rate is None:
+        return None
+    floor_ms = FLOOR_SHARE * claim.proven_bytes / rate * 1e3
+    fastest = min(t for e in claim.timing.epochs for b in e.blocks for t in b.solution_ms)
+    if fastest >= floor_ms:
+        return None
+    return (
+        f"{claim.timing.mode}: {fastest:.4g} ms is claimed, but reading the "
+        f"{claim.proven_bytes} bytes that the result depends on takes {floor_ms:.4g} ms"
+    )
 
 
-def complaint(timing: Timing, base: Baseline, *, cuda: bool) -> str | None:
+Rule = Callable[[Claim], str | None]
+RULES: tuple[Rule, ...] = (wall_clock, reference_times, escaped, physical_floor)
+
+
+def complaint(claim: Claim) -> str | None:
     """What does not hold about one mode's claim, or None."""
-    return next((text for rule in RULES if (text := rule(timing, base, cuda))), None)
+    return next((text for rule in RULES if (text := rule(claim))), None)
+
+
+def moved_work(timings: dict[str, Timing]) -> list[str]:
+    """The flag `work_moved` where a phase does work of another's; no fault, but the headline
+    is forward_backward then."""
+    if not {"forward_train", "backward", "forward_backward"} <= set(timings):
+        return []
+    train, both = timings["forward_train"], timings["forward_backward"]
+    parts = train.solution_ms + timings["backward"].solution_ms
+    heavier = train.solution_ms > MOVED_TRAIN * train.reference_ms
+    uneven = abs(parts / both.solution_ms - 1) > MOVED_SUM
+    # The reference's own parts may not add up either, where launches overlap.
+    own = train.reference_ms + timings["backward"].reference_ms
+    natural = abs(own / both.reference_ms - 1) > MOVED_SUM
+    return [WORK_MOVED] if heavier or (uneven and not natural) else []

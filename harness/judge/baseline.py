@@ -1,8 +1,9 @@
 """The reference where no solution is loaded: its times, its memory, and `torch.compile`.
 
-A baseline worker runs the same orders as a solution's, with the compiled reference in the
-solution's place. Its reference times are what the judge holds a solution's claim against.
-Where nothing is compiled the reference is timed against itself: an A/A test.
+A baseline worker runs the same orders as a solution's, with the reference once more, eager or
+compiled, in the solution's place. Its reference times are what the judge holds a solution's
+claim against. Eager against eager is an A/A test: how far it comes to lie from 1 is the noise
+of this device at this duration.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from harness.config import Settings
 from harness.judge.context import Context
+from harness.judge.limit import Step
 from harness.judge.measure import time_mode
 from harness.judge.sandbox import Worker, WorkerCrash, WorkerFault, WorkerLied, WorkerTimeout
 from harness.records import Memory, Problem, Timing
@@ -34,26 +36,40 @@ class Baseline:
     """Per mode, the timing of each baseline against eager; memory; what the device can do.
 
     `timings` maps (baseline, mode) to a Timing in which the baseline is the "solution".
-    `bandwidth` holds (share of bytes written, bytes per second) by rising share.
+    `bandwidth` holds (share of bytes written, bytes per second) by rising share, `flops_per_s`
+    the rate of a large matrix product, `overhead_ms` what an event pair costs.
     `notes` says of each `torch.compile` mode that failed how it did.
     """
 
     timings: dict[tuple[str, str], Timing] = field(default_factory=dict)
     memory: Memory = field(default_factory=Memory)
     bandwidth: tuple[tuple[float, float], ...] = ()
+    flops_per_s: float | None = None
+    overhead_ms: float = 0.0
     notes: tuple[str, ...] = ()
 
     def reference_ms(self, mode: str) -> list[float]:
         """The reference's times of one call, by each baseline measured beside it."""
         return [t.reference_ms for (_, m), t in self.timings.items() if m == mode]
 
-    def limit_ms(self, read: int, written: int) -> float | None:
-        """The least time to move this many bytes, at the bandwidth measured for such a mix."""
-        if not self.bandwidth or read + written == 0:
-            return None
-        shares, rates = zip(*self.bandwidth, strict=True)
-        seconds_per_byte = np.interp(written / (read + written), shares, [1 / r for r in rates])
-        return float(seconds_per_byte) * (read + written) * 1e3
+    def limit_ms(self, step: Step) -> float:
+        """The least time of a step: its bytes at the bandwidth measured for such a mix, or its
+        FLOPs at the rate of a large matrix product, whichever takes longer. 0 if unknown."""
+        moved = step.read + step.written
+        memory_s = 0.0
+        if self.bandwidth and moved:
+            shares, rates = zip(*self.bandwidth, strict=True)
+            memory_s = moved * np.interp(step.written / moved, shares, [1 / r for r in rates])
+        compute_s = step.flops / self.flops_per_s if self.flops_per_s else 0.0
+        return 1e3 * float(max(memory_s, compute_s))
+
+    def noise(self, mode: str) -> float | None:
+        """How far an A/A test came to lie from 1, its interval included; None without one."""
+        for (name, timed), timing in self.timings.items():
+            if name == EAGER and timed == mode:
+                interval = timing.interval
+                return max(abs((interval.high or 1) - 1), abs((interval.low or 1) - 1))
+        return None
 
     def best_compiled(self, mode: str) -> Timing | None:
         """The fastest `torch.compile` of the mode."""
@@ -70,43 +86,70 @@ def measure(
     size: str,
     modes: tuple[str, ...],
     weights_seed: int,
+    flops: bool,
     note: Callable[[str], None] = lambda text: None,
 ) -> Baseline:
     """Measure everything about the reference alone. Raises `BaselineError`."""
-    settings = context.settings
-    timings: dict[tuple[str, str], Timing] = {}
+    course = _Baselines(
+        context=context, problem=problem, size=size, weights_seed=weights_seed, flops=flops
+    )
     notes: list[str] = []
-    memory: Memory | None = None
-    bandwidth: tuple[tuple[float, float], ...] = ()
-    for name in (*settings.compile_baseline, EAGER):
-        if name == EAGER and timings:
-            break
+    for name in (EAGER, *context.settings.compile_baseline):
         try:
-            with context.worker(f"{problem.name}--{name}", salt="baseline", trusted=True) as worker:
-                prepare(context, worker, problem, size=size, weights_seed=weights_seed)
-                if memory is None:
-                    bandwidth = _bandwidth(settings, worker)
-                    memory = _memory(settings, worker, modes)
-                worker.ask("compile", timeout_s=settings.call_timeout_s, mode=name)
-                for mode in modes:
-                    timings[name, mode] = time_mode(
-                        worker,
-                        mode,
-                        cuda=context.device.type == "cuda",
-                        settings=settings,
-                        note=functools.partial(_note, note, name),
-                    )
+            course.measure(name, modes, functools.partial(_note, note, name))
         except _FAILURES as error:
             if name == EAGER:
                 raise BaselineError(str(error)) from error
             notes.append(f"torch.compile ({name}) failed: {error}")
-            timings = {key: timing for key, timing in timings.items() if key[0] != name}
-    return Baseline(
-        timings=timings,
-        memory=memory or Memory(),
-        bandwidth=bandwidth,
-        notes=tuple(notes),
-    )
+    return dataclasses.replace(course.found, notes=tuple(notes))
+
+
+@dataclass(kw_only=True)
+class _Baselines:
+    """The baselines measured so far."""
+
+    context: Context
+    problem: Problem
+    size: str
+    weights_seed: int
+    flops: bool
+    found: Baseline = field(default_factory=Baseline)
+
+    def measure(self, name: str, modes: tuple[str, ...], note: Callable[[str], None]) -> None:
+        """One baseline in a worker of its own; its timings are kept only if all modes work."""
+        settings, timings = self.context.settings, {}
+        label = f"{self.problem.name}--{name}"
+        with self.context.worker(label, salt="baseline", trusted=True) as worker:
+            prepare(
+                self.context, worker, self.problem, size=self.size, weights_seed=self.weights_seed
+            )
+            if name == EAGER:
+                self._calibrate(worker, modes)
+                settings = dataclasses.replace(settings, epochs_max=settings.epochs_min)
+            worker.ask("compile", timeout_s=settings.call_timeout_s, mode=name)
+            for mode in modes:
+                timings[name, mode] = time_mode(
+                    worker,
+                    mode,
+                    device=self.context.device,
+                    settings=settings,
+                    overhead_ms=self.found.overhead_ms,
+                    note=note,
+                )
+        self.found = dataclasses.replace(self.found, timings=self.found.timings | timings)
+
+    def _calibrate(self, worker: Worker, modes: tuple[str, ...]) -> None:
+        settings = self.context.settings
+        answer = worker.ask("calibrate", timeout_s=settings.call_timeout_s, flops=self.flops).body[
+            "answer"
+        ]
+        self.found = dataclasses.replace(
+            self.found,
+            bandwidth=tuple((float(share), float(rate)) for share, rate in answer["bandwidth"]),
+            flops_per_s=answer["flops_per_s"],
+            overhead_ms=float(answer["overhead_ms"]),
+            memory=peaks(settings, worker, "reference", training="forward_backward" in modes),
+        )
 
 
 def _note(note: Callable[[str], None], name: str, text: str) -> None:
@@ -126,7 +169,11 @@ def measure_again(
             prepare(context, worker, problem, size=size, weights_seed=weights_seed)
             worker.ask("compile", timeout_s=context.settings.call_timeout_s, mode=EAGER)
             timing = time_mode(
-                worker, mode, cuda=context.device.type == "cuda", settings=context.settings
+                worker,
+                mode,
+                device=context.device,
+                settings=context.settings,
+                overhead_ms=known.overhead_ms,
             )
     except _FAILURES as error:
         raise BaselineError(str(error)) from error
@@ -150,16 +197,6 @@ def prepare(
         allow_tf32=settings.allow_tf32,
         threads=settings.threads,
     )
-
-
-def _bandwidth(settings: Settings, worker: Worker) -> tuple[tuple[float, float], ...]:
-    answer = worker.ask("calibrate", timeout_s=settings.call_timeout_s).body["answer"]
-    return tuple((float(share), float(rate)) for share, rate in answer["bandwidth"])
-
-
-def _memory(settings: Settings, worker: Worker, modes: tuple[str, ...]) -> Memory:
-    """Peaks of the reference for inference, and for training where a backward is timed."""
-    return peaks(settings, worker, "reference", training="forward_backward" in modes)
 
 
 def peaks(settings: Settings, worker: Worker, side: str, *, training: bool) -> Memory:

@@ -14,7 +14,7 @@ import torch
 from harness import problem as problem_files
 from harness.config import Settings
 from harness.judge import compare
-from harness.judge.reference import Expected, Reference, traffic
+from harness.judge.reference import Expected, Reference
 from harness.judge.sandbox import Worker
 from harness.problem import Draw
 from harness.records import Check
@@ -81,7 +81,6 @@ class Judged:
         expected: Expected | None = None
         try:
             expected = self.reference.backward(draw, grad_seed)
-            self.reference.traffic = self.reference.traffic or traffic(expected)
             if self._left_out(expected, draw):
                 return [], []
             return (
@@ -111,7 +110,6 @@ class Judged:
         try:
             if mode in ("forward", "forward_train"):
                 expected = self.reference.forward(draw, oracle=False)
-                self.reference.traffic = self.reference.traffic or traffic(expected)
                 found = compare.compare(output, expected.output, root="output")
             else:
                 expected = self.reference.backward(draw, grad_seed, oracle=False)

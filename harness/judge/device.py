@@ -27,6 +27,7 @@ class Device:
     arch: str | None
     memory_bytes: int
     uuid: str | None = None
+    pin_bandwidth_bytes_per_s: float | None = None
 
     @property
     def torch(self) -> torch.device:
@@ -100,7 +101,29 @@ def _cuda(index: int) -> Device:
         arch=toolchain.architecture((properties.major, properties.minor)),
         memory_bytes=properties.total_memory,
         uuid=uuid,
+        pin_bandwidth_bytes_per_s=_pin_bandwidth(index, uuid),
     )
+
+
+def _pin_bandwidth(index: int, uuid: str | None) -> float | None:
+    """Bytes per second that the memory's pins carry: two transfers a clock, by bus width."""
+    with contextlib.suppress(Exception):  # NVML is optional, and so is each of its calls
+        import pynvml
+
+        pynvml.nvmlInit()
+        try:
+            handle = _nvml_handle(pynvml, index, uuid)
+            clock_mhz = pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_MEM)
+            return float(2e6 * clock_mhz * pynvml.nvmlDeviceGetMemoryBusWidth(handle) / 8)
+        finally:
+            pynvml.nvmlShutdown()
+    return None
+
+
+def _nvml_handle(nvml: Any, index: int, uuid: str | None) -> Any:
+    if uuid:
+        return nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+    return nvml.nvmlDeviceGetHandleByIndex(index)
 
 
 def environment(device: Device, *, threads: int, allow_tf32: bool) -> Environment:
@@ -127,11 +150,7 @@ def _nvml_facts(device: Device) -> dict[str, Any]:
 
     pynvml.nvmlInit()
     try:
-        handle = (
-            pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{device.uuid}")
-            if device.uuid
-            else pynvml.nvmlDeviceGetHandleByIndex(device.index)
-        )
+        handle = _nvml_handle(pynvml, device.index, device.uuid)
         return {
             "driver": pynvml.nvmlSystemGetDriverVersion(),
             "sm_clock_mhz": pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM),

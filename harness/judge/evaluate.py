@@ -18,9 +18,9 @@ from typing import Any
 import torch
 
 import harness
-from harness import records, results
+from harness import records, results, stats
 from harness.errors import ProblemError
-from harness.judge import audit, baseline, checks, device
+from harness.judge import audit, baseline, checks, device, limit
 from harness.judge.baseline import Baseline
 from harness.judge.context import Context
 from harness.judge.measure import time_mode
@@ -69,6 +69,7 @@ class Case:
     weights_seed: int
     reference: Reference
     baseline: Baseline
+    work: limit.Work
     differentiable: bool
 
     @property
@@ -90,6 +91,7 @@ def open_case(
     note("reference: loading")
     try:
         differentiable = reference.differentiable
+        work = limit.count(reference, differentiable=differentiable)
     except torch.OutOfMemoryError as error:
         raise ProblemError(
             f"the reference does not fit the device at size {size}", path=problem.path
@@ -108,6 +110,7 @@ def open_case(
             size=size,
             modes=modes,
             weights_seed=weights_seed,
+            flops=work.forward.flops > 0,
             note=lambda text: note(f"reference: {text}"),
         )
     except baseline.BaselineError as error:
@@ -121,6 +124,7 @@ def open_case(
         weights_seed=weights_seed,
         reference=reference,
         baseline=measured,
+        work=work,
         differentiable=differentiable,
     )
 
@@ -340,11 +344,16 @@ def _measure(
 ) -> None:
     """Times, memory, provenance; each claim is audited as it comes. Raises `Ended`."""
     settings, worker = case.context.settings, judged.worker
-    cuda = case.context.device.type == "cuda"
     phase.now = Phase.TIME
     for mode in modes:
         timing = time_mode(
-            worker, mode, cuda=cuda, settings=settings, reveal=judged.reveal, note=note
+            worker,
+            mode,
+            device=case.context.device,
+            settings=settings,
+            overhead_ms=case.baseline.overhead_ms,
+            reveal=judged.reveal,
+            note=note,
         )
         found.timings[mode] = timing
         if judged.wrong_reveal:
@@ -366,15 +375,26 @@ def _measure(
         note("profile")
         provenance(case, worker, modes, found)
     phase.now = Phase.AUDIT
+    found.flags += audit.moved_work(found.timings)
     for timing in found.timings.values():
-        if complaint := audit.complaint(timing, _current_baseline(case, timing), cuda=cuda):
+        steps = case.work.steps(timing.mode)
+        limit_ms = sum(case.baseline.limit_ms(step) for step in steps)
+        if limit_ms > timing.solution_ms:
+            found.flags.append(f"{timing.mode}:{audit.BEATS_LIMIT}")
+        claim = audit.Claim(
+            timing=timing,
+            baseline=_current_baseline(case, timing),
+            device=case.context.device,
+            proven_bytes=case.work.proven * len(steps),
+        )
+        if complaint := audit.complaint(claim):
             raise Ended(_verdict(Status.REJECTED, Phase.AUDIT, complaint))
 
 
 def _current_baseline(case: Case, timing: Timing) -> Baseline:
     """The baseline, measured again where the machine may have become slower since."""
-    cuda = case.context.device.type == "cuda"
-    if audit.reference_times(timing, case.baseline, cuda) is None:
+    claim = audit.Claim(timing=timing, baseline=case.baseline, device=case.context.device)
+    if audit.reference_times(claim) is None:
         return case.baseline
     return baseline.measure_again(
         case.context,
@@ -472,27 +492,33 @@ def _verdict(status: Status, phase: Phase, message: str) -> Verdict:
 
 def _modes(case: Case, found: Findings) -> dict[str, ModeResult]:
     """Columns of each mode measured."""
-    traffic = case.reference.traffic
     return {
-        mode: mode_result(timing, case.baseline, traffic.steps(mode) if traffic else [])
+        mode: mode_result(timing, case.baseline, case.work.steps(mode))
         for mode, timing in found.timings.items()
     }
 
 
-def mode_result(timing: Timing, base: Baseline, steps: list[tuple[int, int]]) -> ModeResult:
-    """One mode's columns from its samples. `steps`: (bytes read, bytes written) at least."""
-    interval = timing.interval
-    compiled = base.best_compiled(timing.mode)
-    limit_ms = sum(base.limit_ms(read, written) or 0.0 for read, written in steps)
+def mode_result(timing: Timing, base: Baseline, steps: tuple[limit.Step, ...]) -> ModeResult:
+    """One mode's columns from its samples and the work that it is at least."""
+    interval, compiled = timing.interval, base.best_compiled(timing.mode)
+    over = stats.quotient(interval, compiled.interval) if compiled else None
+    limit_ms = sum(base.limit_ms(step) for step in steps) or None
     return ModeResult(
         reference_ms=timing.reference_ms,
         solution_ms=timing.solution_ms,
         speedup=interval.ratio,
         low=interval.low,
         high=interval.high,
-        compile_speedup=interval.ratio / compiled.interval.ratio if compiled else None,
+        compile_speedup=over.ratio if over else None,
+        compile_low=over.low if over else None,
+        compile_high=over.high if over else None,
+        compiled_speedup=compiled.interval.ratio if compiled else None,
         limit_fraction=limit_ms / timing.solution_ms if limit_ms else None,
         reference_limit_fraction=limit_ms / timing.reference_ms if limit_ms else None,
+        wall_speedup=timing.wall_speedup,
+        noise=base.noise(timing.mode),
+        epochs=len(timing.epochs),
+        dropped=timing.dropped,
     )
 
 

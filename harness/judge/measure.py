@@ -6,21 +6,35 @@ output of any timed call of it, chosen then.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from harness.config import Settings
+from harness.judge.device import Device
+from harness.judge.monitor import DROPPED, Monitor
 from harness.judge.sandbox import Worker, WorkerLied
 from harness.records import Block, Epoch, Timing
 
 MIN_CUDA_UNIT_MS = 0.03  # twenty null kernels under an event pair (TIMING.md, constant)
 MIN_CPU_UNIT_MS = 0.5
 MAX_SETS = 32
-LONG_CPU_UNIT_MS = 20.0
+MAX_CPU_CALLS = 4096
+#: Blocks of an epoch take about this long. Epochs count, not blocks: a CPU, whose budget is
+#: small, gets short ones.
+CUDA_EPOCH_MS = 500.0
+CPU_EPOCH_MS = 100.0
+LAUNCH_BOUND_RATIO = 1.5  # wall over device time
+RESOLUTION = 3.0  # a unit shorter than this many event pairs is mostly event pair
+MAX_DROPPED_SHARE = 0.25
+HOST_BOUND = "host_bound"
+LAUNCH_BOUND = "launch_bound"
+UNSTABLE = "unstable"
+BELOW_RESOLUTION = "below_resolution"
 ESCAPED_FLAG = "escaped"
 #: Host noise makes single units look so; a trimmed mean moves only if a quarter of them do.
 MAX_ESCAPED_SHARE = 0.25
@@ -43,16 +57,12 @@ class Plan:
 
 def plan(ms: dict[str, float], *, cuda: bool, settings: Settings) -> Plan:
     """How to measure two sides that take about `ms` milliseconds a call."""
-    slow, fast = max(ms.values()), min(ms.values())
     wanted = MIN_CUDA_UNIT_MS if cuda else MIN_CPU_UNIT_MS
-    calls = max(1, math.ceil(wanted / max(fast, 1e-6)))
+    calls = max(1, math.ceil(wanted / min(ms.values())))
     sets = min(calls, MAX_SETS)
-    repeat = 1 if cuda else math.ceil(min(calls, 4096) / sets)
-    unit_ms = slow * sets * repeat
-    if cuda:
-        blocks = round(min(12, max(3, 500 / (4 * unit_ms))))
-    else:
-        blocks = 12 if unit_ms <= LONG_CPU_UNIT_MS else 3
+    repeat = 1 if cuda else math.ceil(min(calls, MAX_CPU_CALLS) / sets)
+    block_ms = 2 * sum(ms.values()) * sets * repeat
+    blocks = round(min(12, max(3, (CUDA_EPOCH_MS if cuda else CPU_EPOCH_MS) / block_ms)))
     return Plan(
         sets=sets,
         repeat=repeat,
@@ -67,17 +77,20 @@ def time_mode(
     worker: Worker,
     mode: str,
     *,
-    cuda: bool,
+    device: Device,
     settings: Settings,
+    overhead_ms: float = 0.0,
     reveal: Reveal | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> Timing:
     """Time one mode until its interval is narrow enough or its budget is spent.
 
+    `overhead_ms`: what an event pair costs, measured where no solution was loaded.
     `reveal` is called with (worker, mode, seed, grad_seed, unit, call) for one timed call per
     epoch that the judge chooses after the epoch has ended. Raises as `Worker.ask` does, and
     whatever `reveal` raises.
     """
+    cuda = device.type == "cuda"
     warm = worker.ask(
         "warm_up",
         timeout_s=settings.call_timeout_s,
@@ -86,26 +99,36 @@ def time_mode(
         calls=10 if cuda else 5,
         seconds=0.3 if cuda else 0.1,
     ).body["answer"]
-    ms = {name: _positive(value) for name, value in dict(warm["ms"]).items()}
+    ms, wall_ms = _pair(warm["ms"]), _pair(warm["wall_ms"])
+    gated = cuda and not warm["host_bound"]
     steps = plan(ms, cuda=cuda, settings=settings)
-    flags = ("host_bound",) if warm["host_bound"] else ()
-    epochs: list[Epoch] = []
+    flags = _host_flags(ms, wall_ms, gated=gated, cuda=cuda)
+    course = _Course(
+        worker=worker,
+        mode=mode,
+        steps=steps,
+        settings=settings,
+        overhead_ms=overhead_ms if gated else 0.0,
+        reveal=reveal,
+    )
     began = time.monotonic()
-    while True:
-        epoch, escaped = _epoch(worker, mode, steps, settings, reveal)
-        epochs.append(epoch)
-        if escaped and ESCAPED_FLAG not in flags:
-            flags = (*flags, ESCAPED_FLAG)
-        timing = Timing(
-            mode=mode,
-            calls=steps.sets * steps.repeat,
-            epochs=tuple(epochs),
-            minima=not cuda,
-            flags=flags,
-        )
-        note(f"{mode}: epoch {len(epochs)}")
-        if enough(timing, steps, settings, time.monotonic() - began):
-            return timing
+    with Monitor(device) as monitor:
+        while True:
+            course.epoch(monitor)
+            timing = course.timing(minima=not cuda, flags=flags, wall_ms=wall_ms)
+            note(f"{mode}: epoch {len(timing.epochs)}")
+            if enough(timing, steps, settings, time.monotonic() - began):
+                return timing
+
+
+def _host_flags(
+    ms: dict[str, float], wall_ms: dict[str, float], *, gated: bool, cuda: bool
+) -> tuple[str, ...]:
+    """Whether the host, not the device, sets the pace of either side."""
+    if cuda and not gated:
+        return (HOST_BOUND,)
+    slow = [name for name in ms if wall_ms[name] > LAUNCH_BOUND_RATIO * ms[name]]
+    return (LAUNCH_BOUND,) if cuda and slow else ()
 
 
 def enough(timing: Timing, steps: Plan, settings: Settings, spent_s: float) -> bool:
@@ -121,43 +144,105 @@ def enough(timing: Timing, steps: Plan, settings: Settings, spent_s: float) -> b
     return count >= steps.epochs_min and timing.interval.half_width <= settings.half_width
 
 
-def _epoch(
-    worker: Worker, mode: str, steps: Plan, settings: Settings, reveal: Reveal | None
-) -> tuple[Epoch, bool]:
-    seeds = [secrets.randbits(48) for _ in range(steps.sets)]
-    grad_seeds = [secrets.randbits(48) for _ in range(steps.sets)]
-    began = time.monotonic()
-    answer = worker.ask(
-        "epoch",
-        timeout_s=settings.call_timeout_s,
-        mode=mode,
-        seeds=seeds,
-        grad_seeds=grad_seeds,
-        repeat=steps.repeat,
-        blocks=steps.blocks,
-        order_seed=secrets.randbits(48),
-    ).body["answer"]
-    wall_s = time.monotonic() - began
-    blocks = tuple(_block(block) for block in answer["blocks"])
-    if len(blocks) != steps.blocks:
-        raise WorkerLied(f"{len(blocks)} blocks were answered, {steps.blocks} ordered")
-    if reveal is not None:
+@dataclass(kw_only=True)
+class _Course:
+    """The epochs of one mode so far."""
+
+    worker: Worker
+    mode: str
+    steps: Plan
+    settings: Settings
+    overhead_ms: float
+    reveal: Reveal | None
+    epochs: list[Epoch] = field(default_factory=list)
+    flags: set[str] = field(default_factory=set)
+
+    def epoch(self, monitor: Monitor) -> None:
+        """Order one epoch, drop its disturbed blocks, look at one of its outputs."""
+        seeds = [secrets.randbits(48) for _ in range(self.steps.sets)]
+        grad_seeds = [secrets.randbits(48) for _ in range(self.steps.sets)]
+        began = time.monotonic()
+        answer = self.worker.ask(
+            "epoch",
+            timeout_s=self.settings.call_timeout_s,
+            mode=self.mode,
+            seeds=seeds,
+            grad_seeds=grad_seeds,
+            repeat=self.steps.repeat,
+            blocks=self.steps.blocks,
+            order_seed=secrets.randbits(48),
+        ).body["answer"]
+        wall_s = time.monotonic() - began
+        if len(answer["blocks"]) != self.steps.blocks:
+            count = len(answer["blocks"])
+            raise WorkerLied(f"{count} blocks were answered, {self.steps.blocks} ordered")
+        kept: list[Block] = []
+        disturbed: list[Block] = []
+        for claim in answer["blocks"]:
+            block = self._block(claim)
+            seen = monitor.during(*map(int, claim["span_ns"]))
+            self.flags |= seen - set(DROPPED)
+            (disturbed if seen & set(DROPPED) else kept).append(block)
+            self.flags |= seen & set(DROPPED)
+        if _number(answer["escaped_share"]) > MAX_ESCAPED_SHARE:
+            self.flags.add(ESCAPED_FLAG)
+        self.epochs.append(Epoch(blocks=tuple(kept), disturbed=tuple(disturbed), wall_s=wall_s))
+        self._reveal(answer, seeds, grad_seeds)
+
+    def _block(self, claim: dict[str, Any]) -> Block:
+        """The times of a block per call, less what the event pair costs."""
+        reference, candidate = claim["reference"], claim["candidate"]
+        if len(reference) != 2 or len(candidate) != 2:
+            raise WorkerLied("a block has two units of each side")
+        calls = self.steps.sets * self.steps.repeat
+        a, b, c, d = (
+            max(ms - self.overhead_ms, ms / 10) / calls
+            for ms in map(_positive, (*reference, *candidate))
+        )
+        return Block(reference_ms=(a, b), solution_ms=(c, d))
+
+    def _reveal(self, answer: dict[str, Any], seeds: list[int], grad_seeds: list[int]) -> None:
+        if self.reveal is None:
+            return
         kept = int(answer["kept"])
         if kept < 1:
             raise WorkerLied("no output of a timed call was kept")
-        unit, call = secrets.randbelow(kept), secrets.randbelow(steps.sets)
-        reveal(worker, mode, seeds[call], grad_seeds[call], unit, call)
-    return Epoch(blocks=blocks, wall_s=wall_s), _number(answer["escaped_share"]) > MAX_ESCAPED_SHARE
+        unit, call = secrets.randbelow(kept), secrets.randbelow(self.steps.sets)
+        self.reveal(self.worker, self.mode, seeds[call], grad_seeds[call], unit, call)
+
+    def timing(self, *, minima: bool, flags: tuple[str, ...], wall_ms: dict[str, float]) -> Timing:
+        """The samples so far. Where too many blocks were disturbed, none is dropped: what
+        remained would be a biased choice, so all are shown, and called unstable."""
+        epochs, extra = tuple(self.epochs), set(self.flags)
+        dropped = sum(len(e.disturbed) for e in epochs)
+        total = dropped + sum(len(e.blocks) for e in epochs)
+        if dropped > MAX_DROPPED_SHARE * total or any(not e.blocks for e in epochs):
+            epochs = tuple(
+                dataclasses.replace(e, blocks=e.blocks + e.disturbed, disturbed=()) for e in epochs
+            )
+            extra.add(UNSTABLE)
+        unit_ms = self.steps.sets * self.steps.repeat * _fastest_ms(epochs)
+        if self.overhead_ms and unit_ms < RESOLUTION * self.overhead_ms:
+            extra.add(BELOW_RESOLUTION)
+        return Timing(
+            mode=self.mode,
+            calls=self.steps.sets * self.steps.repeat,
+            epochs=epochs,
+            minima=minima,
+            flags=(*flags, *sorted(extra)),
+            overhead_ms=self.overhead_ms,
+            reference_wall_ms=wall_ms["reference"],
+            solution_wall_ms=wall_ms["candidate"],
+        )
 
 
-def _block(answer: dict[str, Any]) -> Block:
-    reference, candidate = answer["reference"], answer["candidate"]
-    if len(reference) != 2 or len(candidate) != 2:
-        raise WorkerLied("a block has two units of each side")
-    return Block(
-        reference_ms=(_positive(reference[0]), _positive(reference[1])),
-        solution_ms=(_positive(candidate[0]), _positive(candidate[1])),
-    )
+def _fastest_ms(epochs: tuple[Epoch, ...]) -> float:
+    return min(t for e in epochs for b in e.blocks for t in (*b.reference_ms, *b.solution_ms))
+
+
+def _pair(claim: Any) -> dict[str, float]:
+    """Times of both sides by name. Raises `WorkerLied`."""
+    return {name: _positive(dict(claim).get(name)) for name in ("reference", "candidate")}
 
 
 def _number(value: Any) -> float:

@@ -7,7 +7,6 @@ its inputs does not exist.
 from __future__ import annotations
 
 import gc
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -49,7 +48,6 @@ class Reference:
     def __init__(self, instance: Instance, weights_seed: int) -> None:
         self.instance = instance
         self.model = instance.model(weights_seed)
-        self.traffic: Traffic | None = None  # of the graded size, once a backward has run
 
     @property
     def differentiable(self) -> bool:
@@ -163,43 +161,3 @@ def free_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return int(psutil.virtual_memory().available)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Traffic:
-    """The fewest bytes that a call must move: inputs read once, outputs and gradients written.
-
-    A mode is a sequence of (bytes read, bytes written). forward_backward is both of its halves:
-    the gradient of the output is known only after forward has returned, so backward reads anew
-    whatever it needs.
-    """
-
-    inputs: int
-    outputs: int
-    grads: int
-
-    def steps(self, mode: str) -> list[tuple[int, int]]:
-        """(bytes read, bytes written) of each step of a mode."""
-        forward = (self.inputs, self.outputs)
-        backward = (self.inputs + self.outputs, self.grads)
-        if mode == "forward_backward":
-            return [forward, backward]
-        return [backward if mode == "backward" else forward]
-
-
-def traffic(expected: Expected) -> Traffic:
-    """Bytes by unique storage of inputs, outputs and gradients of one call."""
-    return Traffic(
-        inputs=_storage_bytes(expected.inputs),
-        outputs=_storage_bytes(expected.output),
-        grads=_storage_bytes([g for g in expected.grads.values() if g is not None]),
-    )
-
-
-def _storage_bytes(tree: Any) -> int:
-    seen: dict[int, int] = {}
-    for _, tensor in walk_tensors(tree, ""):
-        extent = math.prod(tensor.shape) * tensor.element_size()
-        storage = tensor.untyped_storage()
-        seen[storage.data_ptr()] = min(storage.nbytes(), seen.get(storage.data_ptr(), 0) + extent)
-    return sum(seen.values())

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from harness.problem import Draw, Instance
-from harness.worker import bandwidth, calls, loading, memory, provenance, timing
+from harness.worker import calls, capability, loading, memory, meters, provenance, timing
 from harness.worker.building import Builder
 from harness.worker.faults import ContractFault, MachineFault
 
@@ -165,7 +165,7 @@ class Session:
             instance=instance,
             reference=self.reference,
             candidate=candidate,
-            meter=timing.METERS[instance.device.type](instance.device),
+            meter=meters.METERS[instance.device.type](instance.device),
         )
         answer = self.timer.warm_up(
             order["mode"], order["seed"], calls=order["calls"], seconds=order["seconds"]
@@ -233,9 +233,16 @@ class Session:
         }, {}
 
     def calibrate(self, order: dict[str, Any]) -> Answer:
-        """What the device's memory can do, by the share of bytes written."""
+        """What the device can do: memory by the share of bytes written, matrix products, and
+        what an event pair costs."""
         assert self.instance is not None
-        return {"bandwidth": bandwidth.measure(self.instance.device)}, {}
+        device, dtype = self.instance.device, self.instance.dtype
+        meter = meters.METERS[device.type](device)
+        return {
+            "bandwidth": capability.bandwidth(device),
+            "flops_per_s": capability.matmul_rate(device, dtype) if order["flops"] else None,
+            "overhead_ms": meter.overhead_ms() if isinstance(meter, meters.CudaMeter) else 0.0,
+        }, {}
 
 
 ORDERS: dict[str, Callable[[Session, dict[str, Any]], Answer]] = {

@@ -1,4 +1,4 @@
-"""What the memory of a device can do: bytes per second by the share of them that are written.
+"""What a device can do: memory bandwidth by the share of bytes written, matrix products.
 
 Reading alone is faster than copying (4.5 against 4.2 TB/s on an H200), so one figure does not
 fit a reduction and an elementwise kernel alike. Each mix takes the best of the plain PyTorch
@@ -17,7 +17,7 @@ CPU_BYTES = 128 << 20
 REPEATS = 10
 
 
-def measure(device: torch.device) -> list[tuple[float, float]]:
+def bandwidth(device: torch.device) -> list[tuple[float, float]]:
     """(share written, bytes per second) of four mixes: read, two reads a write, copy, fill."""
     wanted = CUDA_BYTES if device.type == "cuda" else CPU_BYTES
     if device.type == "cuda":
@@ -36,6 +36,13 @@ def measure(device: torch.device) -> list[tuple[float, float]]:
             rate = buffers * a.numel() * 4 / _seconds(kernel, device)
             best[share] = max(rate, best.get(share, 0.0))
     return sorted(best.items())
+
+
+def matmul_rate(device: torch.device, dtype: torch.dtype) -> float:
+    """Floating-point operations per second of a large square matrix product at `dtype`."""
+    size = 8192 if device.type == "cuda" else 1024
+    a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+    return 2 * size**3 / _seconds(lambda: a @ b, device)
 
 
 def _seconds(kernel: Callable[[], object], device: torch.device) -> float:

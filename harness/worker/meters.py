@@ -1,0 +1,183 @@
+"""How one unit is timed: CUDA events behind a gate, the CPU's clock, or the wall clock.
+
+A unit is one timed sample of one side: n calls over n distinct input sets between one pair of
+clock readings.
+
+On CUDA a unit runs behind a gate (a kernel that sleeps) so that the host has enqueued all of
+it before the clock starts; otherwise the host's launch time would be added to both sides. It
+is valid only if the gate was still closed when the last call had been enqueued.
+
+Clock functions are bound here when the module is imported, before any solution is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from harness.worker.calls import CallSet, Side
+
+MAX_GATE_S = 20e-3
+GATE_MARGIN_S = 50e-6
+OVERHEAD_UNITS = 25
+OVERHEAD_CALLS = 17
+ESCAPE_SLACK_S = 20e-6  # a device-wide wait this much longer than the end event means that
+ESCAPE_SHARE = 0.02  # work went on elsewhere (on an H200 it takes 14 us, and 17 in 9 of 10)
+_clock = time.perf_counter_ns
+_Event: Any = torch.cuda.Event
+
+
+class HostBound(Exception):
+    """A side synchronises, or needs the host for longer than the longest gate."""
+
+
+@dataclass(kw_only=True)
+class Unit:
+    """What one timed sample gave: `ms` between the clock readings, for all of its calls.
+
+    `escaped`: device work outlived the end event.
+    """
+
+    ms: float
+    outputs: list[Any]
+    escaped: bool = False
+
+
+class Meter(Protocol):
+    """How a unit is timed on one kind of device."""
+
+    def unit(self, side: Side, mode: str, sets: list[CallSet]) -> Unit:
+        """Time `side` over `sets`, one call each."""
+        ...
+
+
+class CpuMeter:
+    """`perf_counter_ns` around n calls. The caches are not flushed: inputs of the same sets
+    precede one another, as they do for the other side."""
+
+    def unit(self, side: Side, mode: str, sets: list[CallSet]) -> Unit:
+        prepared = [side.prepare(mode, s) for s in sets]
+        start = _clock()
+        outputs = [side.run(mode, s, p) for s, p in zip(sets, prepared, strict=True)]
+        return Unit(ms=(_clock() - start) / 1e6, outputs=outputs)
+
+
+class CudaMeter:
+    """CUDA events behind a gate, with a cold cache; see the module's docstring."""
+
+    def __init__(self, device: torch.device) -> None:
+        properties = torch.cuda.get_device_properties(device)
+        size = 2 * max(properties.L2_cache_size, 32 << 20)  # twice the L2, read: TIMING.md, flush
+        self._flush = torch.randn(size // 4, device=device)
+        self._sink = torch.empty((), device=device)
+        self._events = [_Event(enable_timing=True) for _ in range(3)]
+        self._gate_s = 200e-6
+        self._cycles_per_s = self._measure_sleep()
+
+    def unit(self, side: Side, mode: str, sets: list[CallSet]) -> Unit:
+        """Time `side`, doubling the gate until it holds. Raises `HostBound` where it cannot."""
+        while True:
+            unit, enqueue_s = self._attempt(side, mode, sets)
+            if unit is not None:
+                return unit
+            if self._gate_s >= MAX_GATE_S:
+                raise HostBound(f"{side.name} needs {enqueue_s * 1e3:.1f} ms of the host")
+            wanted = max(2 * self._gate_s, 1.5 * enqueue_s + GATE_MARGIN_S)
+            self._gate_s = min(MAX_GATE_S, wanted)
+
+    def _attempt(self, side: Side, mode: str, sets: list[CallSet]) -> tuple[Unit | None, float]:
+        gate, start, end = self._events
+        torch.cuda.synchronize()
+        _reset_persisting_l2()
+        began = _clock()
+        torch.cuda._sleep(int(self._gate_s * self._cycles_per_s))
+        gate.record()
+        prepared = [side.prepare(mode, s) for s in sets]
+        torch.amax(self._flush, dim=0, out=self._sink)
+        start.record()
+        outputs = [side.run(mode, s, p) for s, p in zip(sets, prepared, strict=True)]
+        end.record()
+        held = not gate.query()
+        enqueue_s = (_clock() - began) / 1e9
+        end.synchronize()
+        ended = _clock()
+        torch.cuda.synchronize()
+        escaped_s = (_clock() - ended) / 1e9
+        if not held:
+            return None, enqueue_s
+        ms = start.elapsed_time(end)
+        escaped = escaped_s > ESCAPE_SLACK_S + ESCAPE_SHARE * ms / 1e3
+        return Unit(ms=ms, outputs=outputs, escaped=escaped), enqueue_s
+
+    def overhead_ms(self) -> float:
+        """What an event pair costs beside the kernels between it: the time of one null kernel,
+        less the time that each more of them adds."""
+        null = Side("null", _Null())
+        calls = CallSet(inputs=[torch.zeros(1, device="cuda")], leaves={}, grad_seed=0)
+        few, many = (
+            statistics.median(
+                self.unit(null, "forward", [calls] * count).ms for _ in range(OVERHEAD_UNITS)
+            )
+            for count in (1, OVERHEAD_CALLS)
+        )
+        return max(0.0, few - (many - few) / (OVERHEAD_CALLS - 1))
+
+    def _measure_sleep(self) -> float:
+        """Cycles of `_sleep` per second, from the longest of a few sleeps."""
+        start, end, _ = self._events
+        cycles = 2_000_000
+        rates: list[float] = []
+        for _ in range(3):
+            start.record()
+            torch.cuda._sleep(cycles)
+            end.record()
+            end.synchronize()
+            rates.append(cycles / (start.elapsed_time(end) / 1e3))
+        return max(rates)
+
+
+class _Null(torch.nn.Module):
+    """The least that a call can do on the device: one kernel over one element."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.add_(1)
+
+
+class WallMeter:
+    """Wall clock around calls and a device-wide wait: for sides that are host-bound."""
+
+    def unit(self, side: Side, mode: str, sets: list[CallSet]) -> Unit:
+        prepared = [side.prepare(mode, s) for s in sets]
+        _synchronize()
+        start = _clock()
+        outputs = [side.run(mode, s, p) for s, p in zip(sets, prepared, strict=True)]
+        _synchronize()
+        return Unit(ms=(_clock() - start) / 1e6, outputs=outputs)
+
+
+def _synchronize() -> None:
+    """Wait for the device, where there is one in use."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+
+
+@functools.cache
+def _cuda_driver() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def _reset_persisting_l2() -> None:
+    _cuda_driver().cuCtxResetPersistingL2Cache()
+
+
+METERS: dict[str, Callable[[torch.device], Meter]] = {
+    "cpu": lambda device: CpuMeter(),
+    "cuda": CudaMeter,
+}
