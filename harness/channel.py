@@ -29,6 +29,7 @@ from harness import cuda_ipc
 MAX_JSON_BYTES = 64 << 20
 IPC_THRESHOLD_BYTES = 1 << 20  # below, copying beats mapping
 MAX_DIMENSIONS = 64
+MAX_ELEMENTS = 1 << 59  # so that bytes stay within 63 bits
 _LENGTH = struct.Struct("<Q")
 _DTYPES = {
     str(d).removeprefix("torch."): d
@@ -202,10 +203,12 @@ def _specify(tensor: torch.Tensor, *, ipc: bool) -> tuple[dict[str, Any], torch.
 def _layout(spec: dict[str, Any]) -> tuple[torch.dtype, tuple[int, ...], int]:
     """dtype, shape and bytes of a tensor, checked. Raises ValueError, KeyError, TypeError."""
     dtype = _DTYPES[spec["dtype"]]
-    shape = tuple(int(n) for n in spec["shape"])
-    if any(n < 0 for n in shape) or len(shape) > MAX_DIMENSIONS:
+    shape = tuple(spec["shape"])
+    if not all(isinstance(n, int) and n >= 0 for n in shape) or len(shape) > MAX_DIMENSIONS:
         raise ValueError(f"shape {shape}")
-    if spec.get("device") not in ("cpu", "cuda"):
+    if math.prod(max(n, 1) for n in shape) > MAX_ELEMENTS:  # torch refuses it even if one is 0
+        raise ValueError(f"shape {shape}")
+    if spec.get("device") not in (("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)):
         raise ValueError(f"device {spec.get('device')!r}")
     return dtype, shape, math.prod(shape) * dtype.itemsize
 
@@ -250,6 +253,6 @@ def _decode(node: Any, tensors: list[torch.Tensor], depth: int = 0) -> Tree:
             return content
         if kind == "float":
             return float(content)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ChannelError(f"not a tree: {error}") from error
     raise ChannelError(f"not a tree: {kind!r}")

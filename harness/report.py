@@ -155,7 +155,8 @@ def _cells(row: Row) -> dict[str, str]:
     flat = row.flat()
     timed = [mode for mode in HEADLINES if _is_number(flat[f"{mode}_solution_ms"])]
     mode = timed[0] if timed else "forward_backward"
-    compiled, limit = flat[f"{mode}_compile_speedup"], flat[f"{mode}_limit_fraction"]
+    limit, compiled = flat[f"{mode}_limit_fraction"], f"{mode}_compile_speedup"
+    bounds = flat[f"{mode}_compile_low"], flat[f"{mode}_compile_high"]
     times = pair(flat[f"{mode}_reference_ms"], flat[f"{mode}_solution_ms"], TIME, "→")
     peaks = flat["training_peak_mib"], flat["reference_training_peak_mib"]
     return {
@@ -165,7 +166,8 @@ def _cells(row: Row) -> dict[str, str]:
             mode: speedup(flat[f"{mode}_speedup"], flat[f"{mode}_low"], flat[f"{mode}_high"])
             for mode in ("forward", "backward", "forward_backward")
         },
-        "compile": _split(compiled, ((1.0, ""),))[0] if _is_number(compiled) else NOTHING,
+        # Without its interval, for want of room, but with no more digits than that carries.
+        "compile": speedup(flat[compiled], *bounds).split(" ±")[0],
         "time": HEADLINES[mode] + times if times != NOTHING else NOTHING,
         "limit": f"{limit:.0%}" if _is_number(limit) else NOTHING,
         "memory": pair(*peaks, MEMORY, "/"),

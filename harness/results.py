@@ -63,6 +63,11 @@ KINDS: dict[str, str] = (
         for field in dataclasses.fields(record)
         if field.name in COLUMNS and field.name not in ("flags", "log")
     }
+    | {
+        f"{mode}_{field.name}": str(field.type)
+        for mode in MODES
+        for field in dataclasses.fields(ModeResult)
+    }
 )
 MAX_STEM = 72  # characters of a file name without its suffix
 

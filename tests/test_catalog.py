@@ -86,9 +86,7 @@ def test_a_problem_file_anywhere_needs_no_problem_folder(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("wanted", ["kldiv", "KL-div", "kl_dvi", "kl"])
-def test_an_unknown_problem_is_one_line_with_the_nearest_names(
-    tmp_path: Path, wanted: str
-) -> None:
+def test_an_unknown_problem_is_one_line_with_the_nearest_names(tmp_path: Path, wanted: str) -> None:
     for name in ("kl_div", "mse", "smooth_l1"):
         write(tmp_path / f"{name}.py", PROBLEM)
     with pytest.raises(RequestError, match="nearest: kl_div") as caught:
@@ -296,7 +294,7 @@ def test_a_file_that_cannot_be_read_is_a_fault(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fence", ["```python", "```py", "```", "~~~python", "````Python", "~~~"])
 @pytest.mark.parametrize("name", ["answer.md", "answer.txt", "answer"])
 def test_the_fenced_block_is_the_solution(tmp_path: Path, fence: str, name: str) -> None:
-    mark = fence.rstrip("pythonPy")
+    mark = fence[0] * fence.count(fence[0])
     solution = read(tmp_path, f"Here it is:\n\n{fence}\n{SOLUTION}{mark}\n\nEnjoy!\n", name)
     assert solution.fault is None
     assert solution.source == SOLUTION
@@ -410,6 +408,8 @@ CUDA, CPU, BOTH = ("cuda",), ("cpu",), ("cpu", "cuda")
         ("import triton\nDEVICES = ('cpu',)", CPU),
         ("DEVICES = ['cuda', 'cpu', 'cuda']", BOTH),
         ("DEVICES = 'cuda'", CUDA),
+        ("DEVICES: tuple[str, ...] = ('cpu',)", CPU),
+        ("DEVICES = ('cpu',)\nDEVICES = ('cuda',)", CUDA),
     ],
 )
 def test_devices_come_from_the_tree_and_not_from_words(

@@ -94,7 +94,7 @@ def measure(
         context=context, problem=problem, size=size, weights_seed=weights_seed, flops=flops
     )
     notes: list[str] = []
-    for name in (EAGER, *context.settings.compile_baseline):
+    for name in (EAGER, *_compile_modes(context)):
         try:
             course.measure(name, modes, functools.partial(_note, note, name))
         except _FAILURES as error:
@@ -150,6 +150,14 @@ class _Baselines:
             overhead_ms=float(answer["overhead_ms"]),
             memory=peaks(settings, worker, "reference", training="forward_backward" in modes),
         )
+
+
+def _compile_modes(context: Context) -> tuple[str, ...]:
+    """On a CPU max-autotune only takes longer to compile: it tunes GPU kernels."""
+    wanted = context.settings.compile_baseline
+    if context.device.type == "cpu" and "default" in wanted:
+        return tuple(mode for mode in wanted if mode != "max-autotune")
+    return wanted
 
 
 def _note(note: Callable[[str], None], name: str, text: str) -> None:

@@ -36,13 +36,17 @@ class Timer:
     kept: list[list[Any]] = field(default_factory=list)
     sets: list[CallSet] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        gc.collect()
+        gc.freeze()  # what is loaded by now stays: a collection per epoch need not look at it
+
     def warm_up(self, mode: str, seed: int, *, calls: int, seconds: float) -> dict[str, Any]:
         """Run both sides until warm; the answer estimates ms per call of each.
 
         `ms` is by the meter, `wall_ms` by the wall clock over calls made one after another.
         `host_bound`: a side cannot be enqueued ahead, so the wall clock is the meter.
         """
-        self._renew(mode, [seed], [seed + 1], random.Random(seed))
+        self.renew(mode, [seed], [seed + 1], random.Random(seed))
         sides = (self.reference, self.candidate)
         estimates = {side.name: self._warm_side(side, mode, calls, seconds) for side in sides}
         wall = {
@@ -87,7 +91,7 @@ class Timer:
         outlived the clock; and of how many units outputs are kept.
         """
         shuffle = random.Random(order_seed)
-        self._renew(mode, seeds, grad_seeds, shuffle)
+        self.renew(mode, seeds, grad_seeds, shuffle)
         self.sets = self.sets * repeat
         self.kept.clear()
         result: list[dict[str, Any]] = []
@@ -129,7 +133,7 @@ class Timer:
             self.meter = WallMeter()
             return self.meter.unit(side, mode, self.sets)
 
-    def _renew(
+    def renew(
         self, mode: str, seeds: list[int], grad_seeds: list[int], shuffle: random.Random
     ) -> None:
         """Draw inputs anew, at other addresses: behind spacers of random size, in random order."""

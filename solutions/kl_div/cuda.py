@@ -130,10 +130,11 @@ __device__ __forceinline__ float careful_term(float t, float p) {
   return (t == 0 ? 0.0f : t * logf(t)) - t * logf(p);
 }
 
-// For 16-bit inputs. Their pairs come twice as fast, which leaves log_ratio too little room; and
-// the logarithm in hardware is wrong by 1e-6 only, where 16-bit numbers resolve 5e-4 at best.
-__device__ __forceinline__ float fast_term(float t, float p) {
-  return (t == 0 ? 0.0f : t * __logf(t)) - t * __logf(p);
+// For 16-bit inputs, and to base 2, as the hardware has it. Their pairs come twice as fast, which
+// leaves log_ratio too little room; and the logarithm in hardware is wrong by 1e-6 only, where
+// 16-bit numbers resolve 5e-4 at best.
+__device__ __forceinline__ float fast_term_base_2(float t, float p) {
+  return (t == 0 ? 0.0f : t * __log2f(t)) - t * __log2f(p);
 }
 
 // The sum of `term` over the pairs that a thread holds.
@@ -173,7 +174,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     // Float within a tile, double across tiles: float adds are cheap, and a tile has too few of
     // them to lose digits, however many tiles there are.
     if constexpr (sizeof(scalar_t) == 2) {
-      sum += sum_of(t, p, [](float t, float p) { return fast_term(t, p); });
+      constexpr float kLog2 = 0.693147181f;  // back to the natural logarithm
+      sum += kLog2 * sum_of(t, p, [](float t, float p) { return fast_term_base_2(t, p); });
     } else {
       bool ordinary = true;
 #pragma unroll

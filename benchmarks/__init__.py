@@ -1,0 +1,1 @@
+"""Measurements behind the harness's constants and claims. Run as `python -m benchmarks.NAME`."""
