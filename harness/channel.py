@@ -204,12 +204,14 @@ def _layout(spec: dict[str, Any]) -> tuple[torch.dtype, tuple[int, ...], int]:
     """dtype, shape and bytes of a tensor, checked. Raises ValueError, KeyError, TypeError."""
     dtype = _DTYPES[spec["dtype"]]
     shape = tuple(spec["shape"])
-    if not all(isinstance(n, int) and n >= 0 for n in shape) or len(shape) > MAX_DIMENSIONS:
+    if not all(type(n) is int and n >= 0 for n in shape) or len(shape) > MAX_DIMENSIONS:
         raise ValueError(f"shape {shape}")
     if math.prod(max(n, 1) for n in shape) > MAX_ELEMENTS:  # torch refuses it even if one is 0
         raise ValueError(f"shape {shape}")
     if spec.get("device") not in (("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)):
         raise ValueError(f"device {spec.get('device')!r}")
+    if "ipc" in spec and spec["device"] != "cuda":
+        raise ValueError("only CUDA memory is shared by handle")
     return dtype, shape, math.prod(shape) * dtype.itemsize
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+import random
 import sys
 import types
 import zlib
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from harness.errors import ProblemError, RequestError
@@ -71,25 +73,25 @@ class Instance:
 
     def construct(self, cls: type[torch.nn.Module] | Callable[..., Any], seed: int) -> Any:
         """`cls(*get_init_inputs())` on the device, its random numbers drawn from `seed`."""
-        torch.manual_seed(seed)
+        _seed(seed)
         with torch.device(self.device):
-            arguments = self._guard("get_init_inputs", lambda: self._module["get_init_inputs"]())
+            arguments = self.guard("get_init_inputs", lambda: self._module["get_init_inputs"]())
             model = cls(**arguments) if isinstance(arguments, dict) else cls(*arguments)
         return model.to(device=self.device, dtype=self.dtype)
 
     def model(self, seed: int) -> torch.nn.Module:
         """The reference with weights drawn from `seed`."""
-        model: torch.nn.Module = self._guard(
+        model: torch.nn.Module = self.guard(
             "Model", lambda: self.construct(self._module["Model"], seed)
         )
         return model
 
     def inputs(self, draw: Draw) -> list[Any]:
         """The forward arguments of `draw`, on the device, cast, varied. No grad is required."""
-        torch.manual_seed(draw.seed)
+        _seed(draw.seed)
         with torch.no_grad():
             with torch.device(self.device):
-                drawn = self._guard("get_inputs", lambda: self._module["get_inputs"]())
+                drawn = self.guard("get_inputs", lambda: self._module["get_inputs"]())
             inputs = [map_tensors(self._cast, value) for value in drawn]
             vary(inputs, draw)
         return inputs
@@ -112,8 +114,8 @@ class Instance:
         dtype = self.dtype if tensor.is_floating_point() else tensor.dtype
         return tensor.detach().to(device=self.device, dtype=dtype)
 
-    def _guard(self, what: str, action: Callable[[], Any]) -> Any:
-        """Run the file's own code; whatever it raises is the problem's fault."""
+    def guard(self, what: str, action: Callable[[], Any]) -> Any:
+        """Run the file's own code; what it raises, but for want of memory, is a `ProblemError`."""
         try:
             return action()
         except torch.OutOfMemoryError:
@@ -125,18 +127,40 @@ class Instance:
             ) from error
 
 
-def sizes(source: str) -> tuple[str, ...]:
-    """The size names that a problem file offers: `full`, and the keys of its `SIZES`."""
-    return (FULL, *(name for name in _sizes(ast.parse(source)) if name != FULL))
+def _seed(seed: int) -> None:
+    """Every generator that a problem file may draw from."""
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
 
 
-def _sizes(tree: ast.Module) -> dict[str, dict[str, Any]]:
+def sizes(source: str, path: str = "the problem file") -> tuple[str, ...]:
+    """The size names that a problem file offers: `full`, and the keys of its `SIZES`.
+
+    Raises `ProblemError` for `SIZES` that cannot be read.
+    """
+    return (FULL, *(name for name in _sizes(ast.parse(source), path) if name != FULL))
+
+
+def _sizes(tree: ast.Module, path: str) -> dict[str, dict[str, Any]]:
     for node in tree.body:
-        targets = node.targets if isinstance(node, ast.Assign) else []
-        if any(isinstance(t, ast.Name) and t.id == "SIZES" for t in targets):
-            value = ast.literal_eval(node.value)  # type: ignore[attr-defined]
-            return dict(value)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and _assigned(node) == "SIZES":
+            try:
+                table = ast.literal_eval(node.value)  # type: ignore[arg-type]
+                return {str(name): dict(constants) for name, constants in table.items()}
+            except (ValueError, TypeError, AttributeError):
+                raise ProblemError(
+                    'SIZES must be literal, such as {"smoke": {"ROWS": 16}}',
+                    path=path,
+                    line=node.lineno,
+                ) from None
     return {}
+
+
+def _assigned(node: ast.Assign | ast.AnnAssign) -> str | None:
+    """The name that gets a value: `NAME = ...` or `NAME: type = ...`."""
+    target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+    return target.id if isinstance(target, ast.Name) and node.value is not None else None
 
 
 def _execute(source: str, path: str, size: str) -> dict[str, Any]:
@@ -146,21 +170,20 @@ def _execute(source: str, path: str, size: str) -> dict[str, Any]:
     """
     try:
         tree = ast.parse(source, filename=path)
-        overrides = {} if size == FULL else _sizes(tree)[size]
+        overrides = {} if size == FULL else _sizes(tree, path)[size]
     except SyntaxError as error:
         raise ProblemError(error.msg, path=path, line=error.lineno) from error
     except KeyError:
         raise RequestError(
-            f"{path} has no size {size!r}; it has {', '.join(sizes(source))}"
+            f"{path} has no size {size!r}; it has {', '.join(sizes(source, path))}"
         ) from None
     replaced = set()
     for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            name = _assigned(node)
             if name in overrides:
-                node.value = ast.copy_location(
-                    ast.parse(repr(overrides[name]), mode="eval").body, node.value
-                )
+                value = ast.parse(repr(overrides[name]), mode="eval").body
+                node.value = ast.copy_location(value, node)
                 replaced.add(name)
     if missing := set(overrides) - replaced:
         raise ProblemError(

@@ -110,11 +110,10 @@ def execute(request: Request, observer: Observer) -> list[Row]:
 def make_context(request: Request) -> Context:
     """Choose the device and find the tools. Raises `MachineError` or `RequestError`."""
     stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%S")
-    if request.settings.cuda_arch:
-        toolchain.check_architecture(request.settings.cuda_arch)
+    settings = request.settings
     return Context(
-        settings=request.settings,
-        device=device.choose("cpu" if request.build_only else request.settings.device),
+        settings=settings,
+        device=device.builder() if request.build_only else device.choose(settings.device),
         tools=toolchain.find(),
         run_id=f"{stamp}-{secrets.token_hex(3)}",
         cache=request.cache_dir,

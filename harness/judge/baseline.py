@@ -20,7 +20,14 @@ from harness.config import Settings
 from harness.judge.context import Context
 from harness.judge.limit import Step
 from harness.judge.measure import time_mode
-from harness.judge.sandbox import Worker, WorkerCrash, WorkerFault, WorkerLied, WorkerTimeout
+from harness.judge.sandbox import (
+    Worker,
+    WorkerCrash,
+    WorkerFault,
+    WorkerLied,
+    WorkerTimeout,
+    claimed,
+)
 from harness.records import Memory, Problem, Timing
 
 EAGER = "eager"  # the reference against itself
@@ -220,7 +227,8 @@ def peaks(settings: Settings, worker: Worker, side: str, *, training: bool) -> M
             mode=mode,
             seed=secrets.randbits(48),
         ).body["answer"]
-        found[mode] = float(answer["peak_mib"])
+        with claimed():
+            found[mode] = float(answer["peak_mib"])
     return Memory(
         inference_peak_mib=found["forward"], training_peak_mib=found.get("forward_backward")
     )

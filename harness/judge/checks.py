@@ -13,9 +13,10 @@ import torch
 
 from harness import problem as problem_files
 from harness.config import Settings
+from harness.errors import ProblemError
 from harness.judge import compare
 from harness.judge.reference import Expected, Reference
-from harness.judge.sandbox import Worker
+from harness.judge.sandbox import Worker, claimed
 from harness.problem import Draw
 from harness.records import Check
 
@@ -28,6 +29,18 @@ def sizes_to_check(source: str, graded: str, trials: int) -> list[tuple[str, int
     other = [(OTHER_SIZE, min(OTHER_SIZE_TRIALS, trials))]
     known = problem_files.sizes(source)
     return [*(other if OTHER_SIZE in known and graded != OTHER_SIZE else []), (graded, trials)]
+
+
+def require_comparable(reference: Reference) -> None:
+    """Raises `ProblemError` where nothing of what the reference returns can be compared."""
+    path = reference.instance.path
+    output = reference.forward(Draw(seed=1), oracle=False).output
+    if not any(tensor.numel() for _, tensor in problem_files.walk_tensors(output, "")):
+        raise ProblemError("Model returns no tensor that holds anything", path=path)
+    try:
+        compare.compare(output, output, root="output")
+    except ValueError as error:
+        raise ProblemError(str(error), path=path) from error
 
 
 @dataclass(kw_only=True)
@@ -58,10 +71,12 @@ class Judged:
         )
         expected: Expected | None = None
         try:
+            with claimed():
+                output, inputs = message.trees["output"], list(message.trees["inputs"])
             expected = self.reference.forward(draw)
             if self._left_out(expected, draw):
                 return []
-            return self._compare(message.trees["output"], expected, message.trees["inputs"])
+            return self._compare(output, expected, inputs)
         finally:
             del expected
             message.close()
@@ -80,13 +95,13 @@ class Judged:
         )
         expected: Expected | None = None
         try:
+            with claimed():
+                output, inputs = message.trees["output"], list(message.trees["inputs"])
+                grads = message.trees["grads"]
             expected = self.reference.backward(draw, grad_seed)
             if self._left_out(expected, draw):
                 return [], []
-            return (
-                self._compare(message.trees["output"], expected, message.trees["inputs"]),
-                self._compare_grads(message.trees["grads"], expected),
-            )
+            return self._compare(output, expected, inputs), self._compare_grads(grads, expected)
         finally:
             del expected
             message.close()
@@ -104,30 +119,31 @@ class Judged:
             call=call,
         )
         draw = Draw(seed=seed)
-        output: Any = message.trees["output"]
         found: list[Check] = []
         expected: Expected | None = None
         try:
-            if mode in ("forward", "forward_train"):
-                expected = self.reference.forward(draw, oracle=False)
-                found = compare.compare(output, expected.output, root="output")
-            else:
-                expected = self.reference.backward(draw, grad_seed, oracle=False)
+            with claimed():
+                output = grads = message.trees["output"]
                 if mode == "forward_backward":
                     output, grads = output
-                    found = compare.compare(output, expected.output, root="output")
-                else:
-                    grads = output
+            if mode in ("forward", "forward_train"):
+                expected = self.reference.forward(draw, oracle=False)
+            else:
+                expected = self.reference.backward(draw, grad_seed, oracle=False)
                 found += self._compare_grads(grads, expected)
+            if mode != "backward":
+                found += self._compare_output(output, expected)
         finally:
             del expected
             message.close()
             self.reference.release()
-        self.wrong_reveal = next((c.problem for c in found if c.problem), None)
+        wrong = next((c.problem for c in found if c.problem), None)
+        self.wrong_reveal = self.wrong_reveal or wrong
 
     def _draw(self, trial: int) -> Draw:
-        """The first trial is as given; the others go round the variations."""
-        variations = self.settings.variations
+        """Each trial has the next of the variations."""
+        known = problem_files.VARIATIONS  # the odd size is checked besides
+        variations = [v for v in self.settings.variations if v in known] or ["as_given"]
         return Draw(seed=secrets.randbits(48), variation=variations[trial % len(variations)])
 
     def _left_out(self, expected: Expected, draw: Draw) -> bool:
@@ -138,14 +154,7 @@ class Judged:
         return True
 
     def _compare(self, output: Any, expected: Expected, inputs: Any) -> list[Check]:
-        found = compare.compare(
-            output,
-            expected.output,
-            root="output",
-            tolerances=self._tolerances(),
-            oracle=expected.oracle_output,
-            error_ratio_limit=self._limit(),
-        )
+        found = self._compare_output(output, expected)
         self._remember(found)
         names = self.reference.instance.argument_names
         after = zip(names, inputs, expected.inputs, strict=False)
@@ -155,6 +164,16 @@ class Judged:
                     found.append(_mutated(check, name))
                     return found
         return found
+
+    def _compare_output(self, output: Any, expected: Expected) -> list[Check]:
+        return compare.compare(
+            output,
+            expected.output,
+            root="output",
+            tolerances=self._tolerances(),
+            oracle=expected.oracle_output,
+            error_ratio_limit=self._limit(),
+        )
 
     def _compare_grads(self, grads: Any, expected: Expected) -> list[Check]:
         found: list[Check] = []

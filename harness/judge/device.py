@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import platform
 import socket
@@ -14,6 +15,8 @@ import torch
 from harness.errors import MachineError, RequestError
 from harness.judge import toolchain
 from harness.records import Environment
+
+COMMON_ARCH = "9.0"  # built for where no device says otherwise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +61,14 @@ def choose(setting: str) -> Device:
     else:
         index = max(range(count), key=lambda i: torch.cuda.mem_get_info(i)[0])
     return _cuda(index)
+
+
+def builder() -> Device:
+    """The CPU, building for the first GPU where there is one, else for `COMMON_ARCH`."""
+    arch = COMMON_ARCH
+    if torch.cuda.is_available():
+        arch = toolchain.architecture(torch.cuda.get_device_capability(0))
+    return dataclasses.replace(_cpu(), arch=arch)
 
 
 def _cpu() -> Device:

@@ -25,7 +25,14 @@ from harness.judge.baseline import Baseline
 from harness.judge.context import Context
 from harness.judge.measure import time_mode
 from harness.judge.reference import Reference
-from harness.judge.sandbox import Worker, WorkerCrash, WorkerFault, WorkerLied, WorkerTimeout
+from harness.judge.sandbox import (
+    Worker,
+    WorkerCrash,
+    WorkerFault,
+    WorkerLied,
+    WorkerTimeout,
+    claimed,
+)
 from harness.problem import Instance
 from harness.records import (
     Memory,
@@ -87,19 +94,15 @@ def open_case(
     Raises `ProblemError` where the reference is at fault: nobody else's solution is.
     """
     weights_seed = secrets.randbits(48)
-    reference = Reference(instance_of(context, problem, size), weights_seed)
     note("reference: loading")
     try:
+        reference = Reference(instance_of(context, problem, size), weights_seed)
         differentiable = reference.differentiable
+        checks.require_comparable(reference)
         work = limit.count(reference, differentiable=differentiable)
     except torch.OutOfMemoryError as error:
         raise ProblemError(
             f"the reference does not fit the device at size {size}", path=problem.path
-        ) from error
-    except Exception as error:
-        line = str(error).splitlines()[0] if str(error) else ""
-        raise ProblemError(
-            f"the reference failed: {type(error).__name__}: {line}", path=problem.path
         ) from error
     reference.release()
     modes = tuple(m for m in context.settings.modes if m == "forward" or differentiable)
@@ -257,7 +260,7 @@ def _order_build(
     answer = worker.ask(
         "build", timeout_s=timeout_s, source=solution.source, file_name=suffix
     ).body["answer"]
-    _note_builds(found, answer["builds"])
+    _note_builds(found, answer.get("builds"))
     if solution.note:
         found.notes.append(solution.note)
 
@@ -267,14 +270,19 @@ def load(case: Case, worker: Worker, found: Findings, size: str) -> None:
     settings = case.context.settings
     baseline.prepare(case.context, worker, case.problem, size=size, weights_seed=case.weights_seed)
     answer = worker.ask("load", timeout_s=settings.build_timeout_s).body["answer"]
-    _note_builds(found, answer["builds"])
-    if answer["note"] and answer["note"] not in found.notes:
-        found.notes.append(str(answer["note"]))
+    _note_builds(found, answer.get("builds"))
+    note = str(answer.get("note", ""))
+    if note and note not in found.notes:
+        found.notes.append(note)
 
 
-def _note_builds(found: Findings, builds: list[dict[str, Any]]) -> None:
-    found.builds = builds
-    found.build_s = sum(float(b["seconds"]) for b in builds) if builds else found.build_s
+def _note_builds(found: Findings, claim: Any) -> None:
+    """Keep the builds that a worker lists. Raises `WorkerLied`."""
+    with claimed():
+        builds = [dict(build) for build in claim]
+        seconds = sum(float(build["seconds"]) for build in builds)
+    found.builds = builds or found.builds
+    found.build_s = seconds if builds else found.build_s
 
 
 def _judge(case: Case, worker: Worker, phase: _PhaseKeeper, found: Findings, note: Note) -> Verdict:
@@ -415,10 +423,11 @@ def provenance(case: Case, worker: Worker, modes: tuple[str, ...], found: Findin
         mode=mode,
         seed=secrets.randbits(48),
     ).body["answer"]
-    share = answer.get("own_share")
-    found.own_share = None if share is None else round(float(share), 4)
+    with claimed():
+        share = None if answer.get("own_share") is None else float(answer["own_share"])
+    found.own_share = None if share is None else round(share, 4)
     failed = [b for b in found.builds if b.get("error")]
-    idle = answer.get("native_calls") == 0 or (share is not None and float(share) == 0)
+    idle = answer.get("native_calls") == 0 or share == 0
     if failed and (idle or len(failed) == len(found.builds)):
         raise Ended(
             _verdict(
@@ -462,7 +471,8 @@ def _verdicts(phase: _PhaseKeeper, context: Context, name: str, found: Findings)
     try:
         yield
     except WorkerFault as fault:
-        _note_builds(found, [b for b in fault.builds if isinstance(b, dict)] or found.builds)
+        with contextlib.suppress(WorkerLied):
+            _note_builds(found, fault.builds)
         with context.log(name).open("a", errors="replace") as log:
             log.write(fault.text)
         status = _BY_KIND.get(fault.kind)
@@ -478,6 +488,11 @@ def _verdicts(phase: _PhaseKeeper, context: Context, name: str, found: Findings)
         raise Ended(
             _verdict(Status.REJECTED, phase.now, f"the answer does not hold: {error}")
         ) from error
+    except ProblemError as error:
+        raise Ended(_verdict(Status.REFERENCE_ERROR, phase.now, str(error))) from error
+    except baseline.BaselineError as error:
+        text = f"the reference could not be measured again: {error}"
+        raise Ended(_verdict(Status.HARNESS_ERROR, phase.now, text)) from error
     except torch.OutOfMemoryError as error:
         text = "no memory left for the judge's reference beside the worker; use a smaller --size"
         raise Ended(_verdict(Status.HARNESS_ERROR, phase.now, text)) from error

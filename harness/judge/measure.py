@@ -17,7 +17,7 @@ from typing import Any
 from harness.config import Settings
 from harness.judge.device import Device
 from harness.judge.monitor import DROPPED, Monitor
-from harness.judge.sandbox import Worker, WorkerLied
+from harness.judge.sandbox import Worker, WorkerLied, claimed
 from harness.records import Block, Epoch, Timing
 
 MIN_CUDA_UNIT_MS = 0.03  # twenty null kernels under an event pair (TIMING.md, constant)
@@ -100,8 +100,9 @@ def time_mode(
         calls=10 if cuda else 5,
         seconds=0.3 if cuda else 0.1,
     ).body["answer"]
-    ms, wall_ms = _pair(warm["ms"]), _pair(warm["wall_ms"])
-    gated = cuda and not warm["host_bound"]
+    with claimed():
+        ms, wall_ms = _pair(warm["ms"]), _pair(warm["wall_ms"])
+        gated = cuda and not warm["host_bound"]
     steps = plan(ms, cuda=cuda, settings=settings)
     flags = _host_flags(ms, wall_ms, gated=gated, cuda=cuda)
     course = _Course(
@@ -174,6 +175,13 @@ class _Course:
             order_seed=secrets.randbits(48),
         ).body["answer"]
         wall_s = time.monotonic() - began
+        with claimed():
+            self._read(answer, monitor, wall_s)
+            kept = int(answer["kept"])
+        self._reveal(kept, seeds, grad_seeds)
+
+    def _read(self, answer: dict[str, Any], monitor: Monitor, wall_s: float) -> None:
+        """What an epoch's answer claims."""
         if len(answer["blocks"]) != self.steps.blocks:
             count = len(answer["blocks"])
             raise WorkerLied(f"{count} blocks were answered, {self.steps.blocks} ordered")
@@ -188,7 +196,6 @@ class _Course:
         if _number(answer["escaped_share"]) > MAX_ESCAPED_SHARE:
             self.flags.add(ESCAPED_FLAG)
         self.epochs.append(Epoch(blocks=tuple(kept), disturbed=tuple(disturbed), wall_s=wall_s))
-        self._reveal(answer, seeds, grad_seeds)
 
     def _block(self, claim: dict[str, Any]) -> Block:
         """The times of a block per call, less what the event pair costs."""
@@ -202,12 +209,11 @@ class _Course:
         )
         return Block(reference_ms=(a, b), solution_ms=(c, d))
 
-    def _reveal(self, answer: dict[str, Any], seeds: list[int], grad_seeds: list[int]) -> None:
+    def _reveal(self, kept: int, seeds: list[int], grad_seeds: list[int]) -> None:
         """Look at an output of this epoch: always of the first, of later ones by chance."""
         by_chance = secrets.randbelow(REVEAL_EVERY) == 0
         if self.reveal is None or (len(self.epochs) > 1 and not by_chance):
             return
-        kept = int(answer["kept"])
         if kept < 1:
             raise WorkerLied("no output of a timed call was kept")
         unit, call = secrets.randbelow(kept), secrets.randbelow(self.steps.sets)

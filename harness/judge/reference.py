@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import torch
 
+from harness.errors import ProblemError
 from harness.problem import Draw, Instance, grad_outputs, map_tensors, walk_tensors
 
 #: Bytes that the oracle may need, as a multiple of the inputs' own in fp64: inputs, outputs,
@@ -43,7 +44,7 @@ class Expected:
 
 
 class Reference:
-    """The reference model in the judge's process."""
+    """The reference model in the judge's process. What fails in it is a `ProblemError`."""
 
     def __init__(self, instance: Instance, weights_seed: int) -> None:
         self.instance = instance
@@ -59,7 +60,7 @@ class Reference:
         parameters = any(p.requires_grad for p in self.model.parameters())
         if not leaves and not parameters:
             return False
-        output = self.model(*inputs)
+        output = _call(self.instance, self.model, inputs)
         return any(t.requires_grad for _, t in walk_tensors(output, ""))
 
     def forward(self, draw: Draw, *, oracle: bool = True) -> Expected:
@@ -67,7 +68,7 @@ class Reference:
         inputs = self.instance.inputs(draw)
         with torch.no_grad():
             torch.manual_seed(draw.seed)
-            output = self.model(*inputs)
+            output = _call(self.instance, self.model, inputs)
         expected = Expected(output=output, grads={}, inputs=inputs)
         if oracle:
             self._add_oracle(expected, draw, None)
@@ -93,12 +94,12 @@ class Reference:
                 if grad_seed is None:
                     with torch.no_grad():
                         torch.manual_seed(draw.seed)
-                        expected.oracle_output = self.model(*inputs)
+                        expected.oracle_output = _call(self.instance, self.model, inputs)
                     return
                 expected.oracle_output, expected.oracle_grads = _differentiate(
                     self.instance, self.model, inputs, draw.seed, grad_seed, expected.output
                 )
-        except (torch.OutOfMemoryError, RuntimeError):  # no fp64 kernel, or dtypes fixed inside
+        except (torch.OutOfMemoryError, ProblemError):  # no fp64 kernel, or dtypes fixed inside
             expected.oracle_output = expected.oracle_grads = None
 
     def release(self) -> None:
@@ -106,6 +107,10 @@ class Reference:
         gc.collect()
         if self.instance.device.type == "cuda":
             torch.cuda.empty_cache()
+
+
+def _call(instance: Instance, model: torch.nn.Module, inputs: list[Any]) -> Any:
+    return instance.guard("Model.forward", lambda: model(*inputs))
 
 
 def _differentiate(
@@ -122,7 +127,7 @@ def _differentiate(
         leaf.requires_grad_(True)
     leaves |= {n: p for n, p in model.named_parameters() if p.requires_grad}
     torch.manual_seed(seed)
-    output = model(*inputs)
+    output = _call(instance, model, inputs)
     outputs = [t for _, t in walk_tensors(output, "output") if t.requires_grad]
     if like is None:
         drawn = grad_outputs(outputs, grad_seed)
@@ -130,7 +135,10 @@ def _differentiate(
         paths = [p for p, t in walk_tensors(output, "output") if t.requires_grad]
         twins = dict(walk_tensors(like, "output"))
         drawn = [g.double() for g in grad_outputs([twins[p] for p in paths], grad_seed)]
-    grads = torch.autograd.grad(outputs, list(leaves.values()), drawn, allow_unused=True)
+    grads = instance.guard(
+        "the gradient of Model",
+        lambda: torch.autograd.grad(outputs, list(leaves.values()), drawn, allow_unused=True),
+    )
     return _detached(output), dict(zip(leaves, _detached(list(grads)), strict=True))
 
 

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,6 +36,7 @@ _BOOTSTRAP = (
 )
 _ROOT = Path(harness.__file__).resolve().parent.parent
 _WARDEN = Path(__file__).with_name("warden.py")
+END_S = 10.0  # that a warden gets to end its processes
 
 
 class WorkerFault(Exception):
@@ -44,7 +46,7 @@ class WorkerFault(Exception):
         super().__init__(str(fault.get("message", "")))
         self.kind = str(fault.get("kind", "exception"))
         self.text = str(fault.get("text", ""))
-        self.builds = fault.get("builds") or []
+        self.builds = fault.get("builds")
 
 
 class WorkerTimeout(Exception):
@@ -57,6 +59,15 @@ class WorkerCrash(Exception):
 
 class WorkerLied(Exception):
     """The worker sent something that is no answer to the order."""
+
+
+@contextlib.contextmanager
+def claimed() -> Iterator[None]:
+    """Around what reads an answer. Raises `WorkerLied` where a part is missing or misshapen."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise WorkerLied(f"a malformed answer: {error!r}") from error
 
 
 class Worker:
@@ -123,8 +134,8 @@ class Worker:
             raise WorkerLied(str(error)) from None
         if message.body.get("nonce") != nonce:
             raise WorkerLied("an answer to no order of the judge's")
-        if "fault" in message.body:
-            raise WorkerFault(dict(message.body["fault"]))
+        if isinstance(message.body.get("fault"), dict):
+            raise WorkerFault(message.body["fault"])
         if not isinstance(message.body.get("answer"), dict):
             raise WorkerLied("an answer without content")
         return message
@@ -132,13 +143,14 @@ class Worker:
     def _obituary(self) -> str:
         """How the process ended, for people."""
         try:
-            code = self._process.wait(timeout=10)
+            code = self._process.wait(timeout=END_S)
         except subprocess.TimeoutExpired:
             self.end()
             return "the worker closed its channel"
         if code >= 0:
             return f"the process ended itself with status {code}"
-        name = signal.Signals(-code).name
+        known = -code in signal.Signals.__members__.values()
+        name = signal.Signals(-code).name if known else f"signal {-code}"
         extra = ", most likely for want of memory" if name == "SIGKILL" else ""
         return f"the process died of {name}{extra}"
 
@@ -147,7 +159,7 @@ class Worker:
         self._channel.close()
         self._process.terminate()
         try:
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=END_S)
         except subprocess.TimeoutExpired:  # the warden was stopped by its charge
             _kill_tree(self._process.pid)
             self._process.wait()
@@ -163,7 +175,7 @@ def _kill_tree(pid: int) -> None:
 
 
 @contextlib.contextmanager
-def private_folder() -> Any:
+def private_folder() -> Iterator[Path]:
     """A folder for one worker, removed afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="harness-"))
     try:

@@ -94,13 +94,6 @@ def architecture(capability: tuple[int, int]) -> str:
     return text + "a" if text in _ACCELERATED else text
 
 
-def check_architecture(text: str) -> str:
-    """Validate a user's architecture. Raises `MachineError` with the value and an example."""
-    if not re.fullmatch(r"\d{1,2}\.\d[af]?", text):
-        raise MachineError(f"cuda_arch {text!r} is not an architecture; write it like 9.0 or 8.6")
-    return text
-
-
 def require_builds(tools: Toolchain, *, cuda: bool) -> None:
     """Raises `MachineError` with what to install where a build could not succeed."""
     if tools.compiler is None:

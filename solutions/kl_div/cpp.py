@@ -44,8 +44,8 @@ void check_inputs(const at::Tensor& predictions, const at::Tensor& targets) {
               "kl_div: float32, float64, float16 and bfloat16 are supported, got ",
               predictions.scalar_type());
   TORCH_CHECK(predictions.sizes() == targets.sizes(),
-              "kl_div: predictions and targets must have the same shape, got ",
-              predictions.sizes(), " and ", targets.sizes());
+              "kl_div: predictions and targets must have the same shape, got [",
+              c10::Join(", ", predictions.sizes()), "] and [", c10::Join(", ", targets.sizes()), "]");
   TORCH_CHECK(predictions.dim() > 0, "kl_div: the mean is over rows, a scalar has none");
 }
 

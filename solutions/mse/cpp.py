@@ -39,8 +39,8 @@ void check_inputs(const at::Tensor& predictions, const at::Tensor& targets) {
               "mse: float32, float64, float16 and bfloat16 are supported, got ",
               predictions.scalar_type());
   TORCH_CHECK(predictions.sizes() == targets.sizes(),
-              "mse: predictions and targets must have the same shape, got ", predictions.sizes(),
-              " and ", targets.sizes());
+              "mse: predictions and targets must have the same shape, got [",
+              c10::Join(", ", predictions.sizes()), "] and [", c10::Join(", ", targets.sizes()), "]");
 }
 
 template <typename scalar_t>
