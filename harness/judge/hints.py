@@ -211,7 +211,11 @@ def _coordinates(flat: torch.Tensor, shape: Sequence[int]) -> tuple[torch.Tensor
 
 
 def _take(tensor: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:
-    """Elements at flat indices in C order, whatever the strides, without a full copy."""
+    """Elements at flat indices in C order, whatever the strides, without a full copy.
+
+    Unsigned as signed: CUDA cannot index what is wider than a byte and unsigned.
+    """
+    tensor = tensor.view(_SIGNED.get(tensor.dtype, tensor.dtype))
     return tensor[_coordinates(flat, tensor.shape)].expand(flat.shape)
 
 

@@ -45,7 +45,8 @@ void check_inputs(const at::Tensor& predictions, const at::Tensor& targets) {
               predictions.scalar_type());
   TORCH_CHECK(predictions.sizes() == targets.sizes(),
               "kl_div: predictions and targets must have the same shape, got [",
-              c10::Join(", ", predictions.sizes()), "] and [", c10::Join(", ", targets.sizes()), "]");
+              c10::Join(", ", predictions.sizes()), "] and [",
+              c10::Join(", ", targets.sizes()), "]");
   TORCH_CHECK(predictions.dim() > 0, "kl_div: the mean is over rows, a scalar has none");
 }
 

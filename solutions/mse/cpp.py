@@ -40,7 +40,8 @@ void check_inputs(const at::Tensor& predictions, const at::Tensor& targets) {
               predictions.scalar_type());
   TORCH_CHECK(predictions.sizes() == targets.sizes(),
               "mse: predictions and targets must have the same shape, got [",
-              c10::Join(", ", predictions.sizes()), "] and [", c10::Join(", ", targets.sizes()), "]");
+              c10::Join(", ", predictions.sizes()), "] and [",
+              c10::Join(", ", targets.sizes()), "]");
 }
 
 template <typename scalar_t>

@@ -190,7 +190,8 @@ void check_inputs(const at::Tensor& predictions, const at::Tensor& targets) {
               predictions.scalar_type(), " and ", targets.scalar_type());
   TORCH_CHECK(predictions.sizes() == targets.sizes(),
               "mse: predictions and targets must have the same shape, got [",
-              c10::Join(", ", predictions.sizes()), "] and [", c10::Join(", ", targets.sizes()), "]");
+              c10::Join(", ", predictions.sizes()), "] and [",
+              c10::Join(", ", targets.sizes()), "]");
 }
 
 // Calls run(scalar_t{}) with the C++ type of `dtype`.
@@ -205,8 +206,8 @@ void dispatch(at::ScalarType dtype, const Run& run) {
   }
 }
 
-// One block for each tile: right where blocks only write, since it keeps the memory's pages in
-// order (measured on an H200: backward 6 % faster than with blocks that stay and take many tiles).
+// One block for each tile, for the kernels that write as much as they read: on an H200 backward
+// is 4 to 17 % faster so than with blocks that stay and take many tiles.
 int tile_count(int64_t count, int64_t lanes) {
   const int64_t tile = kThreads * kPacks * lanes;
   return static_cast<int>(std::max<int64_t>((count + tile - 1) / tile, 1));
@@ -214,7 +215,7 @@ int tile_count(int64_t count, int64_t lanes) {
 
 // As many blocks as the device holds at once, or as there are tiles: each then takes many tiles,
 // and there are few partial sums.
-int tile_count(int64_t count, int64_t lanes) {
+int grid_size(int64_t count, int64_t lanes) {
   int multiprocessors = 0;
   C10_CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount,
                                         c10::cuda::current_device()));
@@ -241,7 +242,7 @@ at::Tensor mse_forward(const at::Tensor& predictions_in, const at::Tensor& targe
     const scalar_t* p = predictions.const_data_ptr<scalar_t>();
     const scalar_t* t = targets.const_data_ptr<scalar_t>();
     const bool wide = aligned(p) && aligned(t);
-    const int blocks = tile_count(count, wide ? kLanes : 1);
+    const int blocks = grid_size(count, wide ? kLanes : 1);
     const at::Tensor partial_sums = at::empty({blocks}, predictions.options().dtype(at::kDouble));
     double* partial = partial_sums.mutable_data_ptr<double>();
     if (wide) {

@@ -41,7 +41,8 @@ void check_inputs(const at::Tensor& predictions, const at::Tensor& targets) {
               predictions.scalar_type());
   TORCH_CHECK(predictions.sizes() == targets.sizes(),
               "smooth_l1: predictions and targets must have the same shape, got [",
-              c10::Join(", ", predictions.sizes()), "] and [", c10::Join(", ", targets.sizes()), "]");
+              c10::Join(", ", predictions.sizes()), "] and [",
+              c10::Join(", ", targets.sizes()), "]");
 }
 
 // d^2 / 2 below |d| = 1, and |d| - 1/2 above: both are m (|d| - m / 2) with m = min(|d|, 1).

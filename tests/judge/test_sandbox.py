@@ -161,7 +161,7 @@ def test_ending_twice_is_ending_once(fake_worker: Start) -> None:
     worker.end()
 
 
-# --- what a solution leaves behind ----------------------------------------------------------------
+# --- what a solution leaves behind --------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_a_worker_and_its_children_never_outlive_the_judge(tmp_path: Path, numbe
     assert all(gone(pid) for pid in pids)
 
 
-# --- what a worker has ----------------------------------------------------------------------------
+# --- what a worker has --------------------------------------------------------------------------
 
 
 def test_a_worker_has_no_descriptor_but_its_channel_and_no_input(

@@ -39,7 +39,7 @@ def toolkit(root: Path, *, says: str = "real") -> Path:
     return nvcc
 
 
-# --- the toolkit's root ---------------------------------------------------------------------------
+# --- the toolkit's root -------------------------------------------------------------------------
 
 
 def test_nvcc_itself_leads_to_its_toolkit(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_cuda_home_wins_over_the_path_and_the_path_over_nothing(
     assert toolchain.find().nvcc == str(two)
 
 
-# --- what is missing ------------------------------------------------------------------------------
+# --- what is missing ----------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("fresh")
@@ -167,7 +167,7 @@ def test_nvcc_is_not_asked_for_where_nothing_is_cuda() -> None:
     require_builds(without(nvcc=None, cuda_home=None), cuda=False)
 
 
-# --- architectures --------------------------------------------------------------------------------
+# --- architectures ------------------------------------------------------------------------------
 
 
 def test_architectures_of_devices() -> None:

@@ -1,0 +1,155 @@
+"""Each rule of the audit: the claim that it must refuse, and the honest one beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from harness.judge import audit, device
+from harness.judge.audit import Claim, complaint
+from harness.judge.baseline import Baseline
+from harness.judge.device import Device
+from harness.judge.measure import ESCAPED_FLAG
+from harness.records import Block, Epoch, Timing
+
+CPU = device.choose("cpu")
+GPU = Device(
+    type="cuda",
+    index=0,
+    name="G",
+    visible="0",
+    arch="9.0",
+    memory_bytes=1 << 36,
+    pin_bandwidth_bytes_per_s=1e12,
+)
+
+
+def timing(
+    reference_ms: float = 2.0,
+    solution_ms: float = 1.0,
+    *,
+    calls: int = 4,
+    wall_s: float = 1.0,
+    mode: str = "forward",
+    **changes: Any,
+) -> Timing:
+    block = Block(reference_ms=(reference_ms,) * 2, solution_ms=(solution_ms,) * 2)
+    epochs = (Epoch(blocks=(block,) * 3, wall_s=wall_s),) * 2
+    return Timing(mode=mode, calls=calls, epochs=epochs, **changes)
+
+
+def known(*times_ms: float, mode: str = "forward") -> Baseline:
+    return Baseline(
+        timings={(str(i), mode): timing(ms, ms, mode=mode) for i, ms in enumerate(times_ms)}
+    )
+
+
+def claim(of: Timing, base: Baseline | None = None, dev: Device = CPU, proven: int = 0) -> Claim:
+    return Claim(timing=of, baseline=base or Baseline(), device=dev, proven_bytes=proven)
+
+
+def test_an_honest_claim_has_no_complaint() -> None:
+    for dev in (CPU, GPU):
+        assert complaint(claim(timing(), known(2.0), dev, proven=1000)) is None
+
+
+# --- the judge's clock --------------------------------------------------------------------------
+
+
+def test_more_time_than_the_judge_waited_is_refused_with_both_figures() -> None:
+    # 3 blocks of (2 + 2 + 1 + 1) ms a call, 4 calls: 72 ms.
+    text = complaint(claim(timing(wall_s=0.071)))
+    assert text is not None
+    assert "forward" in text
+    assert "0.0720 s" in text
+    assert "0.0710 s" in text
+    assert complaint(claim(timing(wall_s=0.073))) is None
+
+
+def test_disturbed_blocks_took_time_as_well() -> None:
+    epoch = timing(wall_s=0.1).epochs[0]
+    both = dataclasses.replace(epoch, disturbed=epoch.blocks)
+    assert complaint(claim(dataclasses.replace(timing(), epochs=(epoch,)))) is None
+    assert complaint(claim(dataclasses.replace(timing(), epochs=(both,)))) is not None
+
+
+def test_one_epoch_that_does_not_fit_is_enough() -> None:
+    epochs = (*timing().epochs, timing(wall_s=0.001).epochs[0])
+    assert complaint(claim(dataclasses.replace(timing(), epochs=epochs))) is not None
+
+
+# --- the reference beside the solution ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("dev", [CPU, GPU], ids=["cpu", "cuda"])
+def test_a_reference_that_is_slower_beside_the_solution_is_refused(dev: Device) -> None:
+    share, slack = audit.REFERENCE_SHARE[dev.type], audit.REFERENCE_SLACK_MS[dev.type]
+    most = 2.0 * (1 + share) + slack
+    assert complaint(claim(timing(0.999 * most), known(2.0), dev)) is None
+    text = complaint(claim(timing(1.001 * most), known(2.0), dev))
+    assert text is not None
+    assert "2 ms alone" in text
+
+
+def test_the_slowest_of_the_baselines_counts() -> None:
+    assert complaint(claim(timing(4.0), known(2.0))) is not None
+    assert complaint(claim(timing(4.0), known(2.0, 4.0))) is None
+
+
+def test_a_mode_without_a_baseline_cannot_be_compared() -> None:
+    assert complaint(claim(timing(400.0, wall_s=1e3), known(2.0, mode="backward"))) is None
+
+
+def test_a_reference_that_is_faster_beside_the_solution_costs_only_the_solution() -> None:
+    assert complaint(claim(timing(0.1, 0.05), known(2.0))) is None
+
+
+# --- the device ---------------------------------------------------------------------------------
+
+
+def test_work_after_the_clock_is_refused() -> None:
+    assert complaint(claim(timing(flags=(ESCAPED_FLAG,)), known(2.0), GPU)) is not None
+    assert complaint(claim(timing(flags=("noisy",)), known(2.0), GPU)) is None
+
+
+def test_a_sample_faster_than_the_memorys_pins_is_refused() -> None:
+    # 1e9 bytes at 1e12 bytes/s: 1 ms, of which 0.95 are asked for.
+    text = complaint(claim(timing(2.0, 0.94), known(2.0), GPU, proven=10**9))
+    assert text is not None
+    assert "1000000000 bytes" in text
+    assert complaint(claim(timing(2.0, 0.96), known(2.0), GPU, proven=10**9)) is None
+
+
+def test_no_floor_is_known_for_a_cpu() -> None:
+    assert complaint(claim(timing(2.0, 1e-6), known(2.0), CPU, proven=10**12)) is None
+
+
+# --- work moved between phases ------------------------------------------------------------------
+
+
+def modes(train: float, backward: float, both: float) -> dict[str, Timing]:
+    return {
+        "forward_train": timing(1.0, train, mode="forward_train"),
+        "backward": timing(2.0, backward, mode="backward"),
+        "forward_backward": timing(3.0, both, mode="forward_backward"),
+    }
+
+
+def test_phases_that_add_up_have_moved_no_work() -> None:
+    assert audit.moved_work(modes(0.5, 1.0, 1.5)) == []
+
+
+def test_a_backward_done_in_forward_is_flagged() -> None:
+    assert audit.moved_work(modes(1.4, 0.1, 1.5)) == [audit.WORK_MOVED]
+
+
+def test_phases_that_do_not_add_up_are_flagged() -> None:
+    assert audit.moved_work(modes(0.5, 0.2, 1.5)) == [audit.WORK_MOVED]
+
+
+def test_phases_that_were_not_all_timed_are_not_judged() -> None:
+    timings = modes(1.4, 0.1, 1.5)
+    del timings["backward"]
+    assert audit.moved_work(timings) == []

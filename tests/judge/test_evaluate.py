@@ -1,0 +1,692 @@
+"""One solution, from text to row: every kind of failure gets its own verdict, nothing else does."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from support import SCALE_SOURCE, TINY, Bench
+
+from harness.errors import ProblemError
+from harness.judge import baseline, checks, evaluate
+from harness.judge.sandbox import WorkerFault
+from harness.records import MODES, Phase, Row, Status
+
+WEIGHTED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = torch.nn.Linear(width, 3)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+def get_inputs():
+    return [torch.randn(4, 5)]
+
+
+def get_init_inputs():
+    return [5]
+"""
+
+ALL = {"modes": MODES, "measure_memory": True, "profile": True}
+BOTH = {"modes": ("forward", "forward_backward")}
+
+
+def model(forward: str, *, before: str = "", init: str = "", takes: str = "x, y") -> str:
+    """A solution of `TINY`: the body of its forward, and what comes before the class."""
+    made = (
+        f"    def __init__(self):\n        super().__init__()\n        {init}\n\n" if init else ""
+    )
+    body = "\n".join(f"        {line}" for line in forward.splitlines())
+    return (
+        f"import torch\n{before}\n\nclass ModelNew(torch.nn.Module):\n{made}"
+        f"    def forward(self, {takes}):\n{body}\n"
+    )
+
+
+RIGHT = "return ((x - y) ** 2).mean(dim=1)"
+
+
+def function(backward: str) -> str:
+    """A solution whose forward is right and whose backward is `backward`, of grad, x and y."""
+    before = (
+        "class F(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x, y):\n"
+        "        ctx.save_for_backward(x, y)\n"
+        f"        {RIGHT}\n\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, grad):\n"
+        "        x, y = ctx.saved_tensors\n"
+        "        both = 2 * (x - y) / x.shape[1]\n"
+        f"        {backward}\n"
+    )
+    return model("return F.apply(x, y)", before=before)
+
+
+def is_row(row: Row, status: Status, phase: Phase, message: str) -> None:
+    found = (row.verdict.status, row.verdict.phase)
+    assert found == (status, phase), row.verdict
+    assert re.search(message, row.verdict.message), row.verdict.message
+    assert "\n" not in row.verdict.message
+    if status not in (Status.PASS, Status.FORWARD_ONLY):
+        assert not any(value for key, value in row.flat().items() if key.endswith("_speedup"))
+
+
+# --- what is right --------------------------------------------------------------------------------
+
+
+def test_a_right_solution_passes_with_every_column_measured(bench: Bench) -> None:
+    row = bench.judge(model(RIGHT), real_baseline=True, **ALL)
+    is_row(row, Status.PASS, Phase.DONE, "^$")
+    flat = row.flat()
+    for mode in MODES:
+        for field in ("reference_ms", "solution_ms", "speedup", "low", "high", "limit_fraction"):
+            assert isinstance(flat[f"{mode}_{field}"], float), (mode, field)
+    for side in ("", "reference_"):
+        assert flat[f"{side}inference_peak_mib"] > 0  # type: ignore[operator]
+        assert flat[f"{side}training_peak_mib"] > 0  # type: ignore[operator]
+    assert row.error_ratio is not None
+    assert row.error_ratio < 10
+    assert "library_only" in row.flags
+    assert row.total_s is not None
+
+
+def test_gradients_of_a_custom_function_pass(bench: Bench) -> None:
+    row = bench.judge(function("g = grad[:, None] * both; return g, -g"))
+    is_row(row, Status.PASS, Phase.DONE, "^$")
+
+
+def test_weights_are_taken_over_by_name_and_parameter_gradients_are_checked(bench: Bench) -> None:
+    named = WEIGHTED.replace("Model", "ModelNew")
+    is_row(bench.judge(named, WEIGHTED), Status.PASS, Phase.DONE, "^$")
+    frozen = named.replace("self.linear(x)", "x @ self.linear.weight.t().detach() + 1.0 * ") + ""
+    frozen = frozen.replace("+ 1.0 * ", "+ self.linear.bias")
+    row = bench.judge(frozen, WEIGHTED)
+    is_row(row, Status.WRONG_GRADIENT, Phase.BACKWARD, r"linear\.weight.*None")
+
+
+def test_weights_of_other_names_are_taken_over_in_order_and_it_is_said(bench: Bench) -> None:
+    source = WEIGHTED.replace("Model", "ModelNew").replace("linear", "renamed")
+    source = source.replace("torch.nn.Renamed", "torch.nn.Linear")
+    row = bench.judge(source.replace("nn.renamed", "nn.linear"), WEIGHTED)
+    is_row(row, Status.PASS, Phase.DONE, "in order: the names differ")
+
+
+def test_a_clock_that_is_patched_at_import_changes_nothing(bench: Bench) -> None:
+    before = "import time\ntime.perf_counter_ns = time.monotonic_ns = lambda: 0"
+    is_row(bench.judge(model(RIGHT, before=before)), Status.PASS, Phase.DONE, "^$")
+
+
+def test_another_tolerance_of_the_problem_holds_for_timed_outputs_too(bench: Bench) -> None:
+    problem = TINY + "\nTOLERANCES = {'float32': (0.5, 0.5)}\n"
+    rough = model("return ((x - y) ** 2).mean(dim=1) * 1.1")
+    row = bench.judge(rough, problem, error_ratio_limit=1e6)
+    is_row(row, Status.PASS, Phase.DONE, "^$")
+    is_row(bench.judge(rough), Status.WRONG_OUTPUT, Phase.FORWARD, "factor")
+
+
+# --- what is wrong ----------------------------------------------------------------------------------
+
+WRONG = {
+    "a scaled output": (model("return 1.01 * ((x - y) ** 2).mean(dim=1)"), "constant factor"),
+    "zeros": (model("return torch.zeros(len(x))"), "output"),
+    "another shape": (model("return ((x - y) ** 2).mean(dim=1)[:, None]"), r"\[8, 1\].*\[8\]"),
+    "another dtype": (model("return ((x - y) ** 2).mean(dim=1).double()"), "float64"),
+    "another structure": (model("return [((x - y) ** 2).mean(dim=1)]"), "list"),
+    "nothing": (model("return None"), "None"),
+    "memory that was never written": (model("return torch.empty(len(x))"), "NaN|not finite"),
+    "part of the output unwritten": (
+        model("out = torch.empty(8); out[:7] = ((x - y) ** 2).mean(dim=1)[:7]; return out"),
+        "NaN|not finite",
+    ),
+    "an input changed in place": (
+        model("out = ((x - y) ** 2).mean(dim=1)\nx.zero_()\nreturn out"),
+        "input x was changed in place",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_a_wrong_output_is_found_in_the_forward_check(bench: Bench, kind: str) -> None:
+    source, message = WRONG[kind]
+    is_row(bench.judge(source), Status.WRONG_OUTPUT, Phase.FORWARD, message)
+
+
+GRADIENTS = {
+    "right for a gradient of ones only": ("return both, -both", "grad x"),
+    "scaled": ("g = 2 * grad[:, None] * both; return g, -g", "grad x.*constant factor"),
+    "missing": ("return grad[:, None] * both, None", r"grad y: is missing \(None\)"),
+    "of the wrong sign": ("g = grad[:, None] * both; return g, g", "grad y"),
+}
+
+
+@pytest.mark.parametrize("kind", GRADIENTS)
+def test_a_wrong_gradient_is_found_after_a_right_output(bench: Bench, kind: str) -> None:
+    backward, message = GRADIENTS[kind]
+    is_row(bench.judge(function(backward)), Status.WRONG_GRADIENT, Phase.BACKWARD, message)
+
+
+def test_an_output_that_is_wrong_only_with_grad_is_a_wrong_output(bench: Bench) -> None:
+    source = model("return ((x - y) ** 2).mean(dim=1) * (1.5 if torch.is_grad_enabled() else 1)")
+    is_row(bench.judge(source), Status.WRONG_OUTPUT, Phase.BACKWARD, "constant factor")
+
+
+def test_a_backward_with_too_many_gradients_is_a_runtime_error_there(bench: Bench) -> None:
+    row = bench.judge(function("return grad[:, None] * both, None, None, None"))
+    is_row(row, Status.RUNTIME_ERROR, Phase.BACKWARD, "returned an incorrect number of gradients")
+
+
+def test_a_right_forward_without_autograd_keeps_its_forward_speedup(bench: Bench) -> None:
+    row = bench.judge(model("return ((x - y) ** 2).mean(dim=1).detach()"), **BOTH)
+    is_row(row, Status.FORWARD_ONLY, Phase.BACKWARD, "no grad_fn")
+    flat = row.flat()
+    assert isinstance(flat["forward_speedup"], float)
+    assert isinstance(flat["forward_low"], float)
+    assert flat["forward_backward_speedup"] is None
+    assert not row.verdict.status.fine
+
+
+def test_a_missing_backward_may_be_allowed(bench: Bench) -> None:
+    source = model("return ((x - y) ** 2).mean(dim=1).detach()")
+    row = bench.judge(source, require_backward=False)
+    is_row(row, Status.PASS, Phase.DONE, "^$")
+
+
+# --- what does not keep the contract ----------------------------------------------------------------
+
+CONTRACT = {
+    "no ModelNew": ("class Model: pass", TINY, Phase.FIND, "defines no ModelNew.*Model"),
+    "a syntax error": ("class ModelNew(:\n", TINY, Phase.FIND, r"\.py:1: "),
+    "no code": ("None", TINY, Phase.FIND, "no code"),
+    "ModelNew is no class": ("ModelNew = 5", TINY, Phase.BUILD, "defines no class ModelNew"),
+    "ModelNew makes no module": (
+        "def ModelNew(): return 5",
+        TINY,
+        Phase.LOAD,
+        "makes a int, not an nn.Module",
+    ),
+    "forward takes fewer arguments": (
+        model("return x", takes="x"),
+        TINY,
+        Phase.LOAD,
+        r"ModelNew\.forward does not take \(x, y\)",
+    ),
+    "forward takes more arguments": (
+        model("return x", takes="x, y, z"),
+        TINY,
+        Phase.LOAD,
+        r"ModelNew\.forward does not take \(x, y\).*'z'",
+    ),
+    "the constructor takes other arguments": (
+        WEIGHTED.replace("Model", "ModelNew").replace("self, width", "self"),
+        WEIGHTED,
+        Phase.LOAD,
+        "ModelNew does not take Model's arguments.*positional argument",
+    ),
+    "other parameters": (
+        WEIGHTED.replace("Model", "ModelNew").replace("Linear(width, 3)", "Linear(width, 4)"),
+        WEIGHTED,
+        Phase.LOAD,
+        r"the reference has \[linear.weight \(3, 5\).*ModelNew has \[linear.weight \(4, 5\)",
+    ),
+    "a lazy subclass": (
+        model(
+            "return ((x - y) ** 2).mean(dim=1).as_subclass(Lazy)",
+            before="class Lazy(torch.Tensor): pass",
+        ),
+        TINY,
+        Phase.FORWARD,
+        "a Lazy with attributes .* was returned; a plain torch.Tensor",
+    ),
+    "an attribute on the output": (
+        model("out = ((x - y) ** 2).mean(dim=1)\nout.compute = 5\nreturn out"),
+        TINY,
+        Phase.FORWARD,
+        r"with attributes \['compute'\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CONTRACT)
+def test_a_broken_contract_is_told_with_what_was_asked_for(bench: Bench, kind: str) -> None:
+    source, problem, phase, message = CONTRACT[kind]
+    is_row(bench.judge(source, problem), Status.CONTRACT_ERROR, phase, message)
+
+
+def test_a_plain_parameter_or_view_is_no_subclass(bench: Bench) -> None:
+    source = model("return ((x - y) ** 2).mean(dim=1).view(2, 4).t().t().reshape(-1)")
+    is_row(bench.judge(source), Status.PASS, Phase.DONE, "^$")
+
+
+# --- what raises, dies or hangs -----------------------------------------------------------------------
+
+RAISING = {
+    "at import": (
+        model(RIGHT, before="import no_such_module"),
+        Status.LOAD_ERROR,
+        Phase.BUILD,
+        "ModuleNotFoundError: .*no_such_module",
+    ),
+    "exit at import": (
+        model(RIGHT, before="import sys\nsys.exit(0)"),
+        Status.LOAD_ERROR,
+        Phase.BUILD,
+        "SystemExit: 0",
+    ),
+    "in the constructor": (
+        model(RIGHT, init="raise KeyError('gone')"),
+        Status.RUNTIME_ERROR,
+        Phase.LOAD,
+        "KeyError: 'gone'",
+    ),
+    "an interrupt in the constructor": (
+        model(RIGHT, init="raise KeyboardInterrupt"),
+        Status.RUNTIME_ERROR,
+        Phase.LOAD,
+        "KeyboardInterrupt",
+    ),
+    "a wrong type inside of the constructor": (
+        model(RIGHT, init="len(5)"),
+        Status.RUNTIME_ERROR,
+        Phase.LOAD,
+        "TypeError: object of type 'int' has no len",
+    ),
+    "in forward": (
+        model("raise ValueError('first line\\nsecond line')"),
+        Status.RUNTIME_ERROR,
+        Phase.FORWARD,
+        "ValueError: first line$",
+    ),
+    "an output that cannot be compared": (
+        model("return 'text'"),
+        Status.RUNTIME_ERROR,
+        Phase.FORWARD,
+        "a str cannot be compared",
+    ),
+    "memory in forward": (
+        model("raise MemoryError"),
+        Status.OUT_OF_MEMORY,
+        Phase.FORWARD,
+        "MemoryError",
+    ),
+    "memory of the device at import": (
+        model(RIGHT, before="raise torch.OutOfMemoryError('tried to allocate')"),
+        Status.OUT_OF_MEMORY,
+        Phase.BUILD,
+        "tried to allocate",
+    ),
+    "an allocation that no machine has": (
+        model("return torch.empty(1 << 50)"),
+        Status.OUT_OF_MEMORY,
+        Phase.FORWARD,
+        "allocate",
+    ),
+    "a crash": (
+        model("os.abort()", before="import os"),
+        Status.CRASH,
+        Phase.FORWARD,
+        "forward: the process died of SIGABRT",
+    ),
+    "an exit without a word": (
+        model("os._exit(0)", before="import os"),
+        Status.CRASH,
+        Phase.FORWARD,
+        "ended itself with status 0",
+    ),
+    "a crash at import": (
+        model(RIGHT, before="import ctypes\nctypes.string_at(0)"),
+        Status.CRASH,
+        Phase.BUILD,
+        "SIGSEGV",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", RAISING)
+def test_what_raises_or_dies_is_told_with_where(bench: Bench, kind: str) -> None:
+    source, status, phase, message = RAISING[kind]
+    is_row(bench.judge(source), status, phase, message)
+
+
+def test_an_endless_loop_is_a_timeout_with_where(bench: Bench) -> None:
+    source = model(RIGHT, before="while True: pass")
+    row = bench.judge(source, build_timeout_s=1.0)
+    is_row(row, Status.TIMEOUT, Phase.BUILD, "build: no answer within 1 s")
+
+
+def test_the_whole_traceback_is_in_the_log_that_the_row_names(bench: Bench) -> None:
+    source = model("print('progress', flush=True)\nraise ValueError('first\\nsecond')")
+    with open(bench.judge(source).log) as file:
+        log = file.read()
+    assert "progress" in log
+    assert "second" in log
+    assert "in forward" in log
+
+
+# --- what claims more than it did ---------------------------------------------------------------------
+
+
+def test_stale_outputs_in_timed_calls_are_rejected(bench: Bench) -> None:
+    """Right while it is checked, and from then on the first answer again."""
+    source = model(
+        "self.calls += 1\n"
+        "if self.calls == 1: self.kept = ((x - y) ** 2).mean(dim=1)\n"
+        "if self.calls <= 2: return ((x - y) ** 2).mean(dim=1)\n"
+        "return self.kept if not torch.is_grad_enabled() else ((x - y) ** 2).mean(dim=1)",
+        init="self.calls = 0; self.kept = None",
+    )
+    row = bench.judge(source)
+    is_row(row, Status.REJECTED, Phase.AUDIT, r"a timed call \(forward\) is wrong: output")
+    assert row.modes["forward"].solution_ms is not None
+
+
+def test_a_stale_gradient_in_timed_calls_is_rejected(bench: Bench) -> None:
+    source = function("global n; n += 1; g = (grad[:, None] if n < 2 else 1) * both; return g, -g")
+    source = source.replace("import torch", "import torch\nn = 0", 1)
+    row = bench.judge(source, modes=("backward",))
+    is_row(row, Status.REJECTED, Phase.AUDIT, r"a timed call \(backward\) is wrong: grad x")
+
+
+def test_a_clock_that_runs_fast_inside_the_harness_is_rejected(bench: Bench) -> None:
+    before = (
+        "import sys\nmeters = sys.modules['harness.worker.meters']\nreal = meters._clock\n"
+        "meters._clock = lambda: 1000 * real()"
+    )
+    row = bench.judge(model(RIGHT, before=before), real_baseline=True, **ALL)
+    is_row(row, Status.REJECTED, Phase.AUDIT, "claimed for an epoch that took|beside the solution")
+
+
+def test_a_clock_that_stands_still_inside_the_harness_is_rejected(bench: Bench) -> None:
+    before = "import sys\nsys.modules['harness.worker.meters']._clock = lambda: 0"
+    row = bench.judge(model(RIGHT, before=before))
+    is_row(row, Status.REJECTED, Phase.TIME, "does not hold: 0.* is no time")
+
+
+def test_a_reference_that_is_slowed_down_is_rejected(bench: Bench) -> None:
+    before = (
+        "import sys, time\nModel = sys.modules['problem_under_test'].Model\n"
+        "def slow(self, x, y):\n    time.sleep(0.01)\n    return ((x - y) ** 2).mean(dim=1)\n"
+    )
+    source = model(RIGHT, before=before, init="Model = sys.modules['problem_under_test'].Model")
+    source = source.replace(
+        "Model\n\n    def forward", "Model; Model.forward = slow\n\n    def forward"
+    )
+    source = source.replace("Model = sys.modules['problem_under_test'].Model\ndef slow", "def slow")
+    row = bench.judge(source, real_baseline=True, **ALL)
+    is_row(row, Status.REJECTED, Phase.AUDIT, r"the reference took .* ms beside the solution")
+
+
+FORGED = {
+    "no answer to the order": "{'nonce': 'x', 'answer': {}}",
+    "an answer without a tree": "{'nonce': order['nonce'], 'answer': {}}",
+    "a fault that is none": "{'nonce': order['nonce'], 'fault': 5}",
+}
+
+
+@pytest.mark.parametrize("kind", FORGED)
+def test_a_forged_answer_is_rejected(bench: Bench, kind: str) -> None:
+    """The solution reads the judge's orders itself and answers in the worker's place."""
+    before = (
+        "import gc\nfrom harness.channel import Channel\n"
+        "channel = next(o for o in gc.get_objects() if isinstance(o, Channel))\n"
+        "real = channel.send\nlast = {}\n"
+        "receive = channel.receive\n"
+        "def listen(**k):\n    message = receive(**k)\n    last['order'] = message.body\n"
+        "    return message\n"
+        "channel.receive = listen\n"
+        "def forge(body, trees=None, ipc=False):\n"
+        "    order = last.get('order', {})\n"
+        "    if order.get('order') != 'forward': return real(body, trees, ipc=ipc)\n"
+        f"    real({FORGED[kind]})\n"
+        "channel.send = forge"
+    )
+    row = bench.judge(model(RIGHT, before=before))
+    is_row(row, Status.REJECTED, Phase.FORWARD, "the answer does not hold")
+
+
+def test_a_reveal_that_was_wrong_stays_wrong(bench: Bench) -> None:
+    """The judge looks at outputs of several epochs: a right one later does not clear the first."""
+    problem = bench.problem(TINY)
+    case = bench.case(problem)
+    judged = checks.Judged(
+        worker=mock.Mock(),
+        settings=case.context.settings,
+        reference=case.reference,
+        byte_limit=1 << 20,
+    )
+    from harness.channel import Message
+    from harness.problem import Draw
+
+    right = case.reference.forward(Draw(seed=5)).output
+    for output in (right + 1, right):
+        judged.worker.ask.return_value = Message(  # type: ignore[attr-defined]
+            body={}, trees={"output": output.clone()}
+        )
+        judged.reveal(judged.worker, "forward", 5, 0, 0, 0)
+    assert judged.wrong_reveal is not None
+
+
+# --- who did the work ---------------------------------------------------------------------------------
+
+BUILD = f"""
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r'''{SCALE_SOURCE}'''
+extension = load_inline(name="scale", cpp_sources=SOURCE, no_implicit_headers=True)
+"""
+SWALLOWED = (
+    BUILD.replace("#include <Python.h>", "#include <Python.h>\n  int broken = ;").replace(
+        "extension = load", "try:\n    extension = load"
+    )
+    + "except Exception:\n    extension = None\n"
+)
+NATIVE = (
+    "mean = ((x - y) ** 2).mean(dim=1)\nout = torch.empty_like(mean)\n"
+    "extension.scale(mean.data_ptr(), out.data_ptr(), len(out), 1.0)\nreturn out"
+)
+PROFILED = {"profile": True, "require_backward": False}
+
+
+def test_a_kernel_that_is_built_and_called_passes(bench: Bench) -> None:
+    row = bench.judge(model(NATIVE, before=BUILD), **PROFILED)
+    is_row(row, Status.PASS, Phase.DONE, "^$")
+    assert row.build_s is not None
+    assert row.build_s > 0
+    assert "library_only" not in row.flags
+
+
+def test_a_kernel_that_is_built_and_never_called_is_not_exercised(bench: Bench) -> None:
+    row = bench.judge(model(RIGHT, before=BUILD), **PROFILED)
+    is_row(row, Status.NOT_EXERCISED, Phase.PROFILE, "nothing of what it built ran")
+    assert row.modes["forward"].solution_ms is not None
+
+
+def test_a_build_failure_that_is_swallowed_is_not_exercised_and_told(bench: Bench) -> None:
+    row = bench.judge(model(RIGHT, before=SWALLOWED), **PROFILED)
+    is_row(row, Status.NOT_EXERCISED, Phase.PROFILE, r"swallowed.*\.py:\d+ .*int broken = ;")
+
+
+def test_a_build_failure_is_a_compile_error_at_the_solutions_line(bench: Bench) -> None:
+    broken = BUILD.replace("#include <Python.h>", "#include <Python.h>\n  int broken = ;")
+    source = model(RIGHT, before=broken)
+    line = source.splitlines().index("  int broken = ;") + 1
+    row = bench.judge(source)
+    is_row(row, Status.COMPILE_ERROR, Phase.BUILD, rf"^solution\d+\.py:{line} .*error: expected")
+    with open(row.log) as file:
+        assert "ninja" in file.read()
+
+
+def test_a_solution_is_not_profiled_where_that_is_switched_off(bench: Bench) -> None:
+    row = bench.judge(model(RIGHT, before=BUILD), require_backward=False)
+    is_row(row, Status.PASS, Phase.DONE, "^$")
+    assert row.own_share is None
+
+
+# --- what is not judged ---------------------------------------------------------------------------------
+
+
+def test_a_solution_for_another_device_is_skipped_unread(bench: Bench) -> None:
+    source = model(RIGHT, before="DEVICES = ('cuda',)\nraise SystemError")
+    row = bench.judge(source)
+    is_row(row, Status.SKIPPED, Phase.FIND, "needs a CUDA device; this run is on CPU")
+    assert row.log == ""
+    assert row.verdict.status.fine
+
+
+REFERENCES = {
+    "get_inputs raises": (
+        TINY.replace("return [torch.randn(ROWS", "return [torch.randn(-ROWS"),
+        r"p.py:14: get_inputs failed: RuntimeError",
+    ),
+    "get_inputs returns nothing": (
+        TINY.replace("return [torch.randn(ROWS, COLUMNS), torch.randn(ROWS, COLUMNS)]", "pass"),
+        "get_inputs",
+    ),
+    "Model cannot be made": (
+        TINY.replace("    def forward", "    def __init__(self, n): pass\n\n    def forward"),
+        "p.py: Model failed: TypeError",
+    ),
+    "Model.forward raises": (
+        TINY.replace("return ((x", "raise KeyError('x')\n        return ((x"),
+        r"p.py:10: Model.forward failed: KeyError: 'x'",
+    ),
+    "Model.forward takes other arguments": (
+        TINY.replace("forward(self, x, y)", "forward(self, x)"),
+        "Model.forward failed: TypeError",
+    ),
+    "no memory for the model": (
+        TINY.replace(
+            "    def forward",
+            "    def __init__(self): raise torch.OutOfMemoryError('x')\n\n    def forward",
+        ),
+        "does not fit the device at size full",
+    ),
+    "no memory for the call": (
+        TINY.replace("return ((x", "raise torch.OutOfMemoryError('x')\n        return ((x"),
+        "does not fit the device at size full",
+    ),
+    "Model returns nothing": (TINY.replace("return ((x", "((x"), "returns no tensor"),
+    "Model returns what cannot be compared": (
+        TINY.replace(".mean(dim=1)", ".to_sparse()"),
+        "not dense",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", REFERENCES)
+def test_a_reference_at_fault_is_told_before_any_solution_runs(bench: Bench, kind: str) -> None:
+    source, message = REFERENCES[kind]
+    with pytest.raises(ProblemError, match=message):
+        bench.case(bench.problem(source, "p"))
+
+
+def test_a_reference_that_cannot_be_measured_is_the_problems_fault(bench: Bench) -> None:
+    failure = baseline.BaselineError("no answer within 1 s")
+    with (
+        mock.patch.object(baseline, "measure", side_effect=failure),
+        pytest.raises(ProblemError, match="could not be measured: no answer within 1 s"),
+    ):
+        evaluate.open_case(bench.context(), bench.problem(TINY), "full")
+
+
+ODD = TINY + "\nSIZES = {'odd': {%s}}\n"
+LATE = {
+    "an odd size that sets a missing constant": (ODD % "'ROW': 3", "never assigns"),
+    "an odd size whose inputs fail": (ODD % "'ROWS': -3", "get_inputs failed"),
+    "an odd size at which the reference fails": (
+        (ODD % "'ROWS': 3").replace("return ((x", "assert len(x) == 8\n        return ((x"),
+        "Model.forward failed: AssertionError",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LATE)
+def test_a_reference_that_fails_later_is_not_charged_to_the_solution(
+    bench: Bench, kind: str
+) -> None:
+    source, message = LATE[kind]
+    row = bench.judge(model(RIGHT), source)
+    assert row.verdict.status is Status.REFERENCE_ERROR, row.verdict
+    assert re.search(message, row.verdict.message), row.verdict.message
+
+
+def test_a_variation_that_the_reference_does_not_take_is_not_charged_to_the_solution(
+    bench: Bench,
+) -> None:
+    source = TINY.replace("return ((x", "assert x.abs().max() < 99\n        return ((x").replace(
+        "[torch.randn(ROWS, COLUMNS)", "[30 * torch.rand(ROWS, COLUMNS)"
+    )
+    row = bench.judge(model(RIGHT), source, trials=2, variations=("as_given", "heavy_tailed"))
+    is_row(row, Status.REFERENCE_ERROR, Phase.FORWARD, "Model.forward failed: AssertionError")
+
+
+def test_the_odd_size_is_checked_besides_the_graded_one(bench: Bench) -> None:
+    source = model("return ((x - y) ** 2).sum(dim=1) / 64")
+    is_row(bench.judge(source, ODD % "'COLUMNS': 64"), Status.PASS, Phase.DONE, "^$")
+    row = bench.judge(source, ODD % "'COLUMNS': 63")
+    is_row(row, Status.WRONG_OUTPUT, Phase.FORWARD, "constant factor")
+
+
+def test_every_variation_that_settings_allow_can_be_drawn(bench: Bench) -> None:
+    from harness.config import VARIATIONS
+
+    row = bench.judge(model(RIGHT), trials=len(VARIATIONS), variations=VARIATIONS)
+    is_row(row, Status.PASS, Phase.DONE, "^$")
+
+
+def test_a_fault_of_the_machine_is_a_harness_error(bench: Bench) -> None:
+    fault = WorkerFault({"kind": "machine", "message": "the device cannot be used"})
+    with mock.patch.object(evaluate, "load", side_effect=fault):
+        row = bench.judge(model(RIGHT))
+    is_row(row, Status.HARNESS_ERROR, Phase.LOAD, "the device cannot be used")
+
+
+def test_no_memory_for_the_judge_is_a_harness_error(bench: Bench) -> None:
+    error = torch.OutOfMemoryError("x")
+    with mock.patch.object(checks.Judged, "forward", side_effect=error):
+        row = bench.judge(model(RIGHT))
+    is_row(row, Status.HARNESS_ERROR, Phase.FORWARD, "use a smaller --size")
+
+
+def test_a_baseline_that_cannot_be_measured_again_is_a_harness_error(bench: Bench) -> None:
+    error: Any = baseline.BaselineError("gone")
+    with mock.patch.object(evaluate, "_current_baseline", side_effect=error):
+        row = bench.judge(model(RIGHT))
+    is_row(row, Status.HARNESS_ERROR, Phase.AUDIT, "measured again: gone")
+
+
+# --- building alone -------------------------------------------------------------------------------------
+
+
+def test_building_alone_runs_nothing_and_says_how_much_was_built(bench: Bench) -> None:
+    source = model("raise SystemError", before=BUILD, init="raise SystemError")
+    row = bench.build(source, bench.problem(TINY))
+    is_row(row, Status.BUILT, Phase.BUILD, r"1 extension\(s\) built")
+    assert row.modes == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "status"),
+    [
+        ("class Model: pass", Status.CONTRACT_ERROR),
+        (model(RIGHT, before="1 / 0"), Status.LOAD_ERROR),
+        (
+            model(RIGHT, before=BUILD.replace("return nullptr", "return nulptr")),
+            Status.COMPILE_ERROR,
+        ),
+    ],
+    ids=["no ModelNew", "raises", "does not compile"],
+)
+def test_building_alone_tells_what_cannot_be_built(
+    bench: Bench, source: str, status: Status
+) -> None:
+    assert bench.build(source, bench.problem(TINY)).verdict.status is status

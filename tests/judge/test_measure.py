@@ -1,0 +1,248 @@
+"""Epochs are ordered until it is enough; what is answered is read as a claim."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support import QUICK
+
+from harness.channel import Message
+from harness.config import Settings
+from harness.judge import device, measure
+from harness.judge.device import Device
+from harness.judge.measure import Plan, enough, plan, time_mode
+from harness.judge.monitor import CONTENDED, POWER_CAPPED, THROTTLED, Monitor
+from harness.judge.sandbox import WorkerLied
+from harness.records import Block, Epoch, Timing
+
+SETTINGS = Settings(**(QUICK | {"epochs_min": 3, "epochs_max": 6, "mode_budget_s": 1e4}))
+CPU = device.choose("cpu")
+GPU = Device(type="cuda", index=0, name="G", visible="0", arch="9.0", memory_bytes=1 << 36)
+
+
+class Fake:
+    """Answers orders as an honest worker would; `bend` may change an answer."""
+
+    def __init__(
+        self,
+        reference_ms: float = 8.0,
+        candidate_ms: float = 4.0,
+        bend: Callable[[str, dict[str, Any]], dict[str, Any]] = lambda order, answer: answer,
+    ) -> None:
+        self.ms = {"reference": reference_ms, "candidate": candidate_ms}
+        self.bend = bend
+        self.orders: list[tuple[str, dict[str, Any]]] = []
+
+    def ask(self, order: str, *, timeout_s: float, **arguments: Any) -> Message:
+        self.orders.append((order, arguments))
+        if order == "warm_up":
+            answer: dict[str, Any] = {"ms": self.ms, "wall_ms": self.ms, "host_bound": False}
+        else:
+            calls = len(arguments["seeds"]) * arguments["repeat"]
+            units = {name: [ms * calls] * 2 for name, ms in self.ms.items()}
+            blocks = [units | {"span_ns": [n, n + 1]} for n in range(arguments["blocks"])]
+            answer = {"blocks": blocks, "escaped_share": 0.0, "kept": 2 * len(blocks)}
+        return Message(body={"answer": self.bend(order, answer)})
+
+    def epochs(self) -> list[dict[str, Any]]:
+        return [arguments for order, arguments in self.orders if order == "epoch"]
+
+
+def timing(worker: Fake, dev: Device = CPU, settings: Settings = SETTINGS, **more: Any) -> Timing:
+    return time_mode(worker, "forward", device=dev, settings=settings, **more)  # type: ignore[arg-type]
+
+
+def sample(count: int, spread: float = 0.0) -> Timing:
+    ratios = [math.exp(spread * (-1) ** i) for i in range(count)]
+    blocks = [Block(reference_ms=(r, r), solution_ms=(1.0, 1.0)) for r in ratios]
+    return Timing(mode="forward", calls=1, epochs=tuple(Epoch(blocks=(b,)) for b in blocks))
+
+
+# --- how much -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cuda", [True, False])
+@pytest.mark.parametrize("reference_ms", [1e-4, 0.01, 1.0, 100.0, 1e5])
+@pytest.mark.parametrize("candidate_ms", [1e-4, 0.01, 1.0, 100.0, 1e5])
+def test_a_plan_is_bounded_whatever_the_times(
+    cuda: bool, reference_ms: float, candidate_ms: float
+) -> None:
+    ms = {"reference": reference_ms, "candidate": candidate_ms}
+    steps = plan(ms, cuda=cuda, settings=SETTINGS)
+    assert 1 <= steps.sets <= measure.MAX_SETS
+    assert 3 <= steps.blocks <= 12
+    assert steps.repeat >= 1
+    assert steps.sets * steps.repeat <= 2 * measure.MAX_CPU_CALLS
+
+
+def test_a_unit_of_fast_calls_is_long_enough_for_the_clock() -> None:
+    steps = plan({"reference": 0.01, "candidate": 0.002}, cuda=False, settings=SETTINGS)
+    assert steps.sets * steps.repeat * 0.002 >= measure.MIN_CPU_UNIT_MS
+
+
+def test_a_slow_call_is_a_unit_of_its_own() -> None:
+    steps = plan({"reference": 90.0, "candidate": 80.0}, cuda=False, settings=SETTINGS)
+    assert (steps.sets, steps.repeat) == (1, 1)
+
+
+# --- when to stop -------------------------------------------------------------------------------
+
+STEPS = Plan(sets=1, repeat=1, blocks=3, epochs_min=3, epochs_max=6, budget_s=10.0)
+
+
+def test_one_epoch_is_never_enough() -> None:
+    assert not enough(sample(1), STEPS, SETTINGS, spent_s=1e9)
+
+
+def test_time_that_is_spent_ends_it_with_two_epochs() -> None:
+    assert enough(sample(2, 0.5), STEPS, SETTINGS, spent_s=11.0)
+    assert not enough(sample(2, 0.0), STEPS, SETTINGS, spent_s=9.0)
+
+
+def test_a_narrow_interval_ends_it_from_the_least_number_of_epochs_on() -> None:
+    assert not enough(sample(2), STEPS, SETTINGS, spent_s=0.0)
+    assert enough(sample(3), STEPS, SETTINGS, spent_s=0.0)
+    assert not enough(sample(4, 0.2), STEPS, SETTINGS, spent_s=0.0)
+
+
+def test_the_greatest_number_of_epochs_ends_it() -> None:
+    assert enough(sample(6, 0.5), STEPS, SETTINGS, spent_s=0.0)
+
+
+# --- an honest worker ---------------------------------------------------------------------------
+
+
+def test_times_are_per_call_and_the_ratio_is_the_reference_over_the_solution() -> None:
+    for dev in (CPU, GPU):
+        worker = Fake(reference_ms=0.08, candidate_ms=0.02)
+        found = timing(worker, dev)
+        assert found.reference_ms == pytest.approx(0.08)
+        assert found.solution_ms == pytest.approx(0.02)
+        assert found.interval.ratio == pytest.approx(4.0)
+        assert found.wall_speedup == pytest.approx(4.0)
+        assert found.minima == (dev is CPU)
+        assert len(found.epochs) == SETTINGS.epochs_min
+        assert found.flags == ()
+
+
+def test_seeds_are_fresh_in_every_epoch_and_every_set() -> None:
+    worker = Fake(reference_ms=0.05, candidate_ms=0.05)
+    timing(worker)
+    epochs = worker.epochs()
+    seeds = [seed for epoch in epochs for key in ("seeds", "grad_seeds") for seed in epoch[key]]
+    seeds += [epoch["order_seed"] for epoch in epochs]
+    assert len(set(seeds)) == len(seeds)
+    assert len(epochs[0]["seeds"]) > 1
+
+
+def test_what_an_event_pair_costs_is_taken_off_each_unit_once() -> None:
+    found = timing(Fake(reference_ms=1.0, candidate_ms=0.5), GPU, overhead_ms=0.01)
+    assert found.calls == 1
+    assert found.reference_ms == pytest.approx(0.99)
+    assert found.solution_ms == pytest.approx(0.49)
+    assert timing(Fake(), CPU).overhead_ms == 0.0
+
+
+def test_a_side_that_is_mostly_event_pair_is_flagged_and_stays_positive() -> None:
+    found = timing(Fake(reference_ms=0.04, candidate_ms=0.031), GPU, overhead_ms=0.032)
+    assert found.solution_ms > 0
+    assert measure.BELOW_RESOLUTION in found.flags
+
+
+def test_a_host_bound_side_is_flagged() -> None:
+    bound = Fake(bend=lambda order, a: a | {"host_bound": True} if order == "warm_up" else a)
+    assert timing(bound, GPU).flags == (measure.HOST_BOUND,)
+    slow = {"reference": 8.0, "candidate": 40.0}
+    launch = Fake(bend=lambda order, a: a | {"wall_ms": slow} if order == "warm_up" else a)
+    assert timing(launch, GPU).flags == (measure.LAUNCH_BOUND,)
+    assert timing(launch, CPU).flags == ()
+
+
+def test_work_that_outlives_the_clock_is_flagged_only_if_much_does() -> None:
+    def share(value: float) -> Fake:
+        return Fake(bend=lambda o, a: a | {"escaped_share": value} if o == "epoch" else a)
+
+    assert timing(share(0.2), GPU).flags == ()
+    assert timing(share(0.3), GPU).flags == (measure.ESCAPED_FLAG,)
+
+
+def test_disturbed_blocks_are_dropped_while_they_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    def during(self: Monitor, start_ns: int, end_ns: int) -> frozenset[str]:
+        return frozenset({THROTTLED}) if start_ns == 0 else frozenset({POWER_CAPPED})
+
+    monkeypatch.setattr(Monitor, "during", during)
+    found = timing(Fake(reference_ms=0.05, candidate_ms=0.05))
+    assert found.dropped == len(found.epochs)
+    assert set(found.flags) == {THROTTLED, POWER_CAPPED}
+
+
+def test_no_block_is_dropped_where_most_are_disturbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Monitor, "during", lambda *_: frozenset({CONTENDED}))
+    found = timing(Fake())
+    assert found.dropped == 0
+    assert all(epoch.blocks for epoch in found.epochs)
+    assert set(found.flags) == {CONTENDED, measure.UNSTABLE}
+
+
+def test_an_output_of_the_first_epoch_is_always_looked_at() -> None:
+    worker = Fake(reference_ms=0.05, candidate_ms=0.05)
+    looked: list[tuple[Any, ...]] = []
+    timing(worker, reveal=lambda *arguments: looked.append(arguments))
+    _, mode, seed, grad_seed, unit, call = looked[0]
+    first = worker.epochs()[0]
+    assert mode == "forward"
+    assert (seed, grad_seed) == (first["seeds"][call], first["grad_seeds"][call])
+    assert 0 <= unit < 2 * first["blocks"]
+
+
+# --- a lying one --------------------------------------------------------------------------------
+
+
+def drop(key: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda answer: {k: v for k, v in answer.items() if k != key}
+
+
+def put(key: str, value: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda answer: answer | {key: value}
+
+
+def put_block(key: str, value: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda answer: answer | {"blocks": [b | {key: value} for b in answer["blocks"]]}
+
+
+NO_TIMES = (0.0, -1.0, math.nan, math.inf, "1", None, True, [1.0])
+LIES = {
+    **{f"warm_up without {key}": ("warm_up", drop(key)) for key in ("ms", "wall_ms", "host_bound")},
+    **{
+        f"warm_up of {ms!r}": ("warm_up", put("ms", {"reference": 1.0, "candidate": ms}))
+        for ms in NO_TIMES
+    },
+    "warm_up of one side": ("warm_up", put("ms", {"reference": 1.0})),
+    "warm_up of a number": ("warm_up", put("ms", 1.0)),
+    **{f"epoch without {k}": ("epoch", drop(k)) for k in ("blocks", "escaped_share", "kept")},
+    "too few blocks": ("epoch", lambda answer: answer | {"blocks": answer["blocks"][:-1]}),
+    "too many blocks": ("epoch", lambda answer: answer | {"blocks": answer["blocks"] * 2}),
+    "blocks of another type": ("epoch", put("blocks", 3)),
+    "blocks that are none": ("epoch", lambda a: a | {"blocks": [1] * len(a["blocks"])}),
+    **{f"a unit of {ms!r}": ("epoch", put_block("candidate", [1.0, ms])) for ms in NO_TIMES},
+    "one unit": ("epoch", put_block("reference", [1.0])),
+    "three units": ("epoch", put_block("candidate", [1.0] * 3)),
+    "no units": ("epoch", put_block("candidate", None)),
+    "no span": ("epoch", put_block("span_ns", None)),
+    "half a span": ("epoch", put_block("span_ns", [1])),
+    "a span of words": ("epoch", put_block("span_ns", ["a", "b"])),
+    "escapes of another type": ("epoch", put("escaped_share", "none")),
+    "nothing kept": ("epoch", put("kept", 0)),
+    "kept of another type": ("epoch", put("kept", "all")),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_what_cannot_be_a_measurement_is_a_lie(lie: str) -> None:
+    order, change = LIES[lie]
+    worker = Fake(bend=lambda given, answer: change(answer) if given == order else answer)
+    with pytest.raises(WorkerLied):
+        timing(worker, GPU, reveal=lambda *_: None)
