@@ -12,6 +12,7 @@ the harness's own procedure (the judge's code with a worker in the same process)
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import random
 import statistics
@@ -56,6 +57,7 @@ EFFECTS = (1.0, 1.02, 1.10, 2.0)
 DURATIONS_MS = {0.005: 0, 0.01: 0, 0.05: 0, 0.2: 0, 1.0: 0, 10.0: 1, 100.0: 9}
 INNER_MS = 0.2  # longer work repeats a kernel of this duration
 WHOLE_REPEATS = 50
+MAX_LAUNCHES = 1000  # that one gate holds back
 WARM_SECONDS = 0.05  # the process is warm: only the first run of a cell needs more
 
 
@@ -139,6 +141,7 @@ def build_cell(
     )
 
 
+@functools.cache
 def _count_for(ms: float) -> int:
     """Elements that one elementwise kernel handles in about `ms` milliseconds, cold."""
     x = torch.randn(1 << 28, device="cuda")
@@ -167,7 +170,8 @@ def _count_for(ms: float) -> int:
 def find_truth(cell: Cell, rounds: int = 7) -> None:
     """Ratio of long batches, A B B A: hundreds of calls each, so that no constant matters."""
     cell.timer.renew(cell.mode, [1], [2], random.Random(1))
-    calls = max(2, min(400, math.ceil(40 / cell.target_ms)))
+    launches = max(1, round(cell.target_ms / INNER_MS))
+    calls = max(1, min(MAX_LAUNCHES // (2 * launches), math.ceil(40 / cell.target_ms)))
     meter = cell.timer.meter
     ratios, each = [], []
     for _ in range(rounds):
