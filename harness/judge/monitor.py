@@ -96,12 +96,16 @@ def _clock_flags(nvml: Any, handle: Any) -> set[str]:
 
 
 def _neighbours(nvml: Any, handle: Any) -> set[str]:
-    """Whether a process that is not of this judge's tree used the card in the last second."""
+    """Whether a process that is not of this judge's tree used the card in the last second.
+
+    A process that has ended meanwhile, such as the worker before, does not count; nor can one
+    that this machine does not show, in another container.
+    """
     own = {os.getpid()} | {p.pid for p in psutil.Process().children(recursive=True)}
     since = int((time.time() - 1.0) * 1e6)
     try:
         samples = nvml.nvmlDeviceGetProcessUtilization(handle, since)
     except nvml.NVMLError:  # none in the last second, or not supported
         return set()
-    busy = {s.pid for s in samples if s.smUtil > 0}
+    busy = {s.pid for s in samples if s.smUtil > 0 and psutil.pid_exists(s.pid)}
     return {CONTENDED} if busy - own else set()
