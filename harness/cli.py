@@ -13,15 +13,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from harness import config, report, run
+from harness import config, recompute, report, run
+from harness.config import PRESETS
 from harness.errors import HarnessError
 from harness.records import MODES, Row
 
 EXIT_INTERRUPTED = 130
-PRESETS = run.ROOT / "configs"
 
 
 def main(arguments: list[str]) -> int:
@@ -61,9 +61,29 @@ def _evaluate(arguments: list[str]) -> int:
 
 
 def _print_tables(rows: list[Row]) -> None:
-    console = Console()
     for problem in dict.fromkeys(row.problem for row in rows):
-        console.print(report.verdict_table([r for r in rows if r.problem == problem]))
+        _print(report.verdict_table([r for r in rows if r.problem == problem]))
+
+
+def _print(shown: RenderableType) -> None:
+    """On a terminal text is wrapped; in a pipe each note stays one line."""
+    console = Console()
+    console.print(shown, soft_wrap=not console.is_terminal)
+
+
+def _recompute(arguments: list[str]) -> int:
+    """Do a file's figures follow from the raw samples? Exit status 1 if one does not."""
+    parser = argparse.ArgumentParser(
+        prog="run_eval.py recompute",
+        description="Work out the figures of a results file again from the raw samples.",
+    )
+    parser.add_argument("file", type=Path, help="a results CSV")
+    folder = run.ROOT / "results" / "raw"
+    parser.add_argument("--raw", type=Path, default=folder, help=f"default: {folder}")
+    options = parser.parse_args(arguments)
+    compared = recompute.compare(options.file, options.raw)
+    _print(recompute.table(compared))
+    return 1 if any(comparison.differences for comparison in compared) else 0
 
 
 class _Warnings(logging.Handler):
@@ -143,6 +163,7 @@ def _parser() -> argparse.ArgumentParser:
         if len(COMMANDS) > 1
         else None,
     )
+    presets = ", ".join(sorted(path.stem for path in PRESETS.glob("*.yaml")))
     add = parser.add_argument
     add("--problem", help="a problem's name, or the path of a problem file")
     add("--solution", help="one solution: a name, or the path of any .py, .txt or .md file")
@@ -155,7 +176,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--trials", type=int, help="correctness trials, each on fresh secret inputs")
     add("--modes", type=lambda text: tuple(text.split(",")), help="timed: " + ",".join(MODES))
     add("--sandbox", help="isolation of workers: auto, default or strict")
-    add("--config", type=Path, default=PRESETS / "default.yaml", help="a preset (YAML)")
+    add(
+        "--config",
+        type=Path,
+        default=PRESETS / "default.yaml",
+        help=f"preset: {presets}, or a file",
+    )
     add("--cuda-arch", help="architecture to build for without a GPU, such as 9.0")
     add("--json", action="store_true", help="rows as JSON lines on standard output")
     add("--output", type=Path, help="results CSV; default: results/DEVICE.csv")
@@ -164,4 +190,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-COMMANDS: dict[str, Callable[[list[str]], int]] = {"evaluate": _evaluate}
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "evaluate": _evaluate,
+    "recompute": _recompute,
+}

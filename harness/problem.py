@@ -77,7 +77,8 @@ class Instance:
         with torch.device(self.device):
             arguments = self.guard("get_init_inputs", lambda: self._module["get_init_inputs"]())
             model = cls(**arguments) if isinstance(arguments, dict) else cls(*arguments)
-        return model.to(device=self.device, dtype=self.dtype)
+        is_module = isinstance(model, torch.nn.Module)
+        return model.to(device=self.device, dtype=self.dtype) if is_module else model
 
     def model(self, seed: int) -> torch.nn.Module:
         """The reference with weights drawn from `seed`."""
@@ -91,7 +92,7 @@ class Instance:
         _seed(draw.seed)
         with torch.no_grad():
             with torch.device(self.device):
-                drawn = self.guard("get_inputs", lambda: self._module["get_inputs"]())
+                drawn = self.guard("get_inputs", lambda: list(self._module["get_inputs"]()))
             inputs = [map_tensors(self._cast, value) for value in drawn]
             vary(inputs, draw)
         return inputs

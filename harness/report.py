@@ -36,6 +36,7 @@ COLUMNS = {
 }
 #: Columns that a narrow table may go without; those named first are kept first.
 OPTIONAL = ("time", "backward", "memory", "compile", "limit")
+SPEEDUPS = ("forward", "forward_backward")  # shown wherever anything was timed
 NAME_WIDTH = 20  # characters; a longer solution's name is folded
 
 Units = tuple[tuple[float, str], ...]
@@ -126,7 +127,7 @@ def verdict_table(rows: Sequence[Row]) -> RenderableType:
     """One table per problem, size, dtype and device, and below it why and what to know.
 
     Takes the width that it is printed at: columns nobody has a value for are left out, and
-    where it is narrow, those of `DROPPED`.
+    where it is narrow, the last of `OPTIONAL`.
     """
     return _VerdictTables(rows)
 
@@ -135,8 +136,9 @@ class _VerdictTables:
     def __init__(self, rows: Sequence[Row]) -> None:
         self._groups: dict[str, list[Row]] = {}
         for row in rows:
+            size = f"size {row.size}, " if row.size else ""  # none where nothing was run
             device = one_line(row.environment.device_name)
-            title = f"{one_line(row.problem)}, size {row.size}, {row.dtype}, on {device}"
+            title = f"{one_line(row.problem)}, {size}{row.dtype}, on {device}"
             self._groups.setdefault(title, []).append(row)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -207,10 +209,11 @@ def _fitting(
         unbounded = options.update(max_width=10_000)
         return Measurement.get(console, unbounded, made).maximum <= options.max_width
 
-    without = set(OPTIONAL) - filled
-    if fits(spacious := table(without, 2)):
+    # A speedup that was measured and is not credited is shown as missing.
+    empty = {*OPTIONAL, *(() if "time" in filled else SPEEDUPS)} - filled
+    if fits(spacious := table(empty, 2)):
         return spacious
-    without = set(OPTIONAL)
+    without = {*empty, *OPTIONAL}
     for key in OPTIONAL:
         if key in filled and fits(table(without - {key}, 1)):
             without -= {key}

@@ -1,46 +1,33 @@
-"""CSV rows in and out, what is already done, and raw samples.
+"""Results files: rows in and out, and what is already done.
 
-Covers: one writer at a time, lines cut short by a crash, files of another schema, values that
-read back as they were written. Does not cover: a disk that loses what it has synced.
+Covers: one writer at a time, lines cut short by a crash, files of another schema. Does not
+cover: a disk that loses what it has synced.
 """
 
 from __future__ import annotations
 
 import contextlib
-import csv
-import dataclasses
-import fcntl
-import gzip
-import hashlib
-import io
-import json
 import logging
 import os
-import re
 import shutil
-import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pandas as pd
 
-from harness import records
+from harness import files, lines, records
 from harness.errors import MachineError, RequestError
 from harness.records import (
     COLUMNS,
     MODE_FIELDS,
     MODES,
-    Block,
     Environment,
-    Epoch,
     Memory,
     ModeResult,
     Phase,
     Row,
     Status,
-    Timing,
     Value,
     Verdict,
 )
@@ -53,133 +40,13 @@ KEY = ("problem", "solution", "size", "dtype", "device_name")
 #: Verdicts that say nothing final about the solution, so that a resumed run tries again.
 #: A timeout or a crash is final: `--fresh` repeats it.
 NOT_DONE = (Status.HARNESS_ERROR, Status.REFERENCE_ERROR, Status.SKIPPED, Status.BUILT)
-#: Column -> type of its values, from the records that they come from.
-KINDS: dict[str, str] = (
-    dict.fromkeys(COLUMNS, "float | None")
-    | dict.fromkeys((*records.VERDICT_COLUMNS, "flags"), "str")
-    | {
-        field.name: str(field.type)
-        for record in (Row, Environment)
-        for field in dataclasses.fields(record)
-        if field.name in COLUMNS and field.name not in ("flags", "log")
-    }
-    | {
-        f"{mode}_{field.name}": str(field.type)
-        for mode in MODES
-        for field in dataclasses.fields(ModeResult)
-    }
-)
-MAX_STEM = 72  # characters of a file name without its suffix
 
 _log = logging.getLogger(__name__)
-csv.field_size_limit(1 << 24)  # the default, 128 KiB, would refuse a long message
 
 
-# --- lines --------------------------------------------------------------------------------------
-
-
-def _line(values: list[Value]) -> bytes:
-    """One CSV line. A NUL, which a CSV cannot hold, becomes `\\x00` spelled out."""
-    buffer = io.StringIO(newline="")
-    texts = ("" if v is None or v != v else str(v).replace("\0", "\\x00") for v in values)
-    csv.writer(buffer, lineterminator="\n").writerow(texts)
-    return buffer.getvalue().encode("utf-8", "backslashreplace")
-
-
-_HEADER = _line(list(COLUMNS))
-
-
-def _value(kind: str, text: str) -> Value:
-    """A field's value; empty is missing where the column can be. `ValueError` if no number."""
-    if text == "" and kind.endswith("None"):
-        return None
-    if kind.startswith("int"):
-        return int(text)
-    return float(text) if kind.startswith("float") else text
-
-
-def _records(data: bytes) -> Iterator[tuple[bytes, list[str] | None]]:
-    """(bytes, fields) of each record; fields is None for a line that is none, cut short say."""
-    lines = data.splitlines(keepends=True)
-    start = 0
-    while start < len(lines):
-        end, quotes = start, 0
-        while end < len(lines):
-            quotes += lines[end].count(b'"')
-            end += 1
-            if quotes % 2 == 0:  # else a quoted field goes on in the next line
-                break
-        fields = _fields(b"".join(lines[start:end]))
-        end = start + 1 if fields is None else end
-        yield b"".join(lines[start:end]), fields
-        start = end
-
-
-def _fields(record: bytes) -> list[str] | None:
-    if not record.endswith(b"\n") or b"\0" in record:
-        return None
-    try:
-        rows = list(csv.reader(io.StringIO(record.decode("utf-8-sig"), newline=""), strict=True))
-    except (UnicodeDecodeError, csv.Error):
-        return None
-    return rows[0] if len(rows) == 1 else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Table:
-    """A results file taken apart: what can be used, and the bytes that cannot."""
-
-    header: list[str]
-    rows: list[dict[str, Value]]
-    good: bytes
-    bad: bytes
-
-    @property
-    def current(self) -> bool:
-        """Whether the columns are this version's."""
-        return self.header == list(COLUMNS)
-
-
-def _table(data: bytes) -> _Table:
-    if not data or (b"\n" not in data and _HEADER.startswith(data)):
-        return _Table(header=list(COLUMNS), rows=[], good=b"", bad=data)
-    scanned = _records(data)
-    first, header = next(scanned)
-    rows: list[dict[str, Value]] = []
-    good, bad = [first], list[bytes]()
-    for record, fields in scanned:
-        try:
-            if fields:  # an empty line is nobody's loss
-                pairs = zip(header or [], fields, strict=True)
-                rows.append({c: _value(KINDS[c], text) for c, text in pairs if c in KINDS})
-            (bad if fields is None else good).append(record)
-        except ValueError:
-            bad.append(record)
-    return _Table(header=header or [], rows=rows, good=b"".join(good), bad=b"".join(bad))
-
-
-# --- files --------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _locked(path: Path, mode: str) -> Iterator[BinaryIO]:
-    """`path` open and locked: shared to read, else alone, in this process and all others."""
-    while True:
-        file: BinaryIO = path.open(mode)  # type: ignore[assignment]
-        fcntl.flock(file, fcntl.LOCK_SH if mode == "rb" else fcntl.LOCK_EX)
-        # While we waited, the holder may have put another file in this one's place.
-        if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
-            break
-        file.close()
-    with file:
-        yield file
-
-
-def _write(path: Path, mode: str, data: bytes) -> None:
-    with path.open(mode) as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+def file_for(device_name: str, folder: Path) -> Path:
+    """The CSV of a device, whatever it is called."""
+    return folder / f"{files.safe_name(device_name)}.csv"
 
 
 def append(path: Path, row: Row) -> None:
@@ -190,7 +57,7 @@ def append(path: Path, row: Row) -> None:
     where the file cannot be written.
     """
     values = row.flat()
-    line = _line([values[column] for column in COLUMNS])
+    line = lines.encode([values[column] for column in COLUMNS])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         while not _added(path, line):
@@ -204,12 +71,12 @@ def append(path: Path, row: Row) -> None:
 
 def _added(path: Path, line: bytes) -> bool:
     """Append `line`, after a header where there is none; False if the file needs mending."""
-    with _locked(path, "a+b") as file:
+    with files.locked(path, "a+b") as file:
         file.seek(0)
-        table = _table(file.read())
+        table = lines.decode(file.read())
         if table.bad or not table.current:
             return False
-        file.write(line if table.good else _HEADER + line)
+        file.write(line if table.good else lines.HEADER + line)
         file.flush()
         os.fsync(file.fileno())
         return True
@@ -217,32 +84,22 @@ def _added(path: Path, line: bytes) -> bool:
 
 def _mend(path: Path) -> None:
     """Set aside what cannot be appended to: damaged lines, a whole file. Raises `OSError`."""
-    with _locked(path, "r+b") as file:
-        table = _table(file.read())
+    with files.locked(path, "r+b") as file:
+        table = lines.decode(file.read())
         if not table.current:
             number = table.rows[-1].get("schema_version") if table.rows else None
-            aside = _free(path.with_name(f"{path.stem}.schema{number or 0}{path.suffix}"))
+            aside = files.unused(path.with_name(f"{path.stem}.schema{number or 0}{path.suffix}"))
             path.rename(aside)
             _log.warning("%s has other columns: moved to %s", path, aside.name)
         elif table.bad:
             partial = path.with_name(f"{path.name}.partial")
-            _write(partial, "ab", table.bad.rstrip(b"\n") + b"\n")
+            files.write(partial, "ab", table.bad.rstrip(b"\n") + b"\n")
             whole = path.with_name(f".{path.name}.{os.getpid()}")
-            _write(whole, "wb", table.good)
+            files.write(whole, "wb", table.good)
             shutil.copymode(path, whole)
             whole.replace(path)
-            lines = table.bad.rstrip(b"\n").count(b"\n") + 1
-            _log.warning("%s: %d damaged line(s) set aside in %s", path, lines, partial.name)
-
-
-def _free(path: Path) -> Path:
-    """`path`, or the first of NAME.2, NAME.3, ... that does not exist."""
-    number, free = 1, path
-    while free.exists():
-        number += 1
-        suffix = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
-        free = path.with_name(f"{path.name.removesuffix(suffix)}.{number}{suffix}")
-    return free
+            count = table.bad.rstrip(b"\n").count(b"\n") + 1
+            _log.warning("%s: %d damaged line(s) set aside in %s", path, count, partial.name)
 
 
 def read(path: Path) -> pd.DataFrame:
@@ -253,8 +110,8 @@ def read(path: Path) -> pd.DataFrame:
     Raises `RequestError` where there is no such file, or it is none of ours.
     """
     try:
-        with _locked(path, "rb") as file:
-            table = _table(file.read())
+        with files.locked(path, "rb") as file:
+            table = lines.decode(file.read())
     except OSError as error:
         raise RequestError(f"cannot read results from {path}: {error.strerror}") from None
     if not set(KEY) <= set(table.header):
@@ -273,7 +130,7 @@ def read(path: Path) -> pd.DataFrame:
 def _frame(rows: list[dict[str, Value]]) -> pd.DataFrame:
     columns: dict[str, pd.Series] = {}
     for name in COLUMNS:
-        kind = KINDS[name]
+        kind = lines.KINDS[name]
         # Plain objects for text: what pandas infers differs by version, and loses None.
         dtype = "Int64" if kind[:3] == "int" else "float64" if kind[:5] == "float" else "object"
         columns[name] = pd.Series([row.get(name) for row in rows], dtype=dtype)
@@ -359,59 +216,3 @@ def to_row(values: Mapping[str, Value]) -> Row:
         reference_memory=None if sides[1] == Memory() else sides[1],
         flags=tuple(any_of["flags"].split()),
     )
-
-
-# --- names and raw samples ----------------------------------------------------------------------
-
-
-def file_for(device_name: str, folder: Path) -> Path:
-    """The CSV of a device: its name with `_` for spaces, and a hash where more was lost."""
-    return folder / f"{_slug(device_name)}.csv"
-
-
-def _slug(name: str) -> str:
-    slug = re.sub(r"[^A-Za-z0-9.+-]+", "_", name)[:MAX_STEM]
-    if slug.replace("_", " ") == name and re.match(r"[A-Za-z0-9]", slug):
-        return slug
-    code = hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()[:8]
-    return f"{slug[: MAX_STEM - 9].strip('_.+-') or 'device'}-{code}"
-
-
-def save_raw(folder: Path, run_id: str, timings: Mapping[str, Timing]) -> Path:
-    """Write every sample (ms) to `folder`/<run id>.json.gz (results/raw); never over another file.
-
-    Raises `MachineError` where it cannot be written.
-    """
-    content = {"run_id": run_id, "timings": {m: dataclasses.asdict(t) for m, t in timings.items()}}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = _free(folder / f"{_slug(run_id)}.json.gz")
-        _write(path, "xb", gzip.compress(json.dumps(content).encode(), mtime=0))
-    except OSError as error:
-        raise MachineError(f"cannot write raw samples to {folder}: {error.strerror}") from None
-    return path
-
-
-def load_raw(path: Path) -> dict[str, Timing]:
-    """What `save_raw` wrote. Raises `RequestError` where `path` is no such file."""
-    try:
-        stored = json.loads(gzip.decompress(path.read_bytes()))["timings"]
-        return {mode: _timing(value) for mode, value in stored.items()}
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
-        raise RequestError(f"cannot read raw samples from {path}: {error}") from None
-
-
-def _blocks(stored: list[dict[str, Any]]) -> tuple[Block, ...]:
-    return tuple(Block(**{side: tuple(ms) for side, ms in block.items()}) for block in stored)
-
-
-def _timing(stored: dict[str, Any]) -> Timing:
-    epochs = tuple(
-        Epoch(
-            blocks=_blocks(epoch["blocks"]),
-            disturbed=_blocks(epoch["disturbed"]),
-            wall_s=epoch["wall_s"],
-        )
-        for epoch in stored["epochs"]
-    )
-    return Timing(**{**stored, "epochs": epochs, "flags": tuple(stored["flags"])})

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from harness import catalog, problem, results
+from harness import catalog, problem, results, samples, source
 from harness.config import Settings
 from harness.errors import MachineError, ProblemError, RequestError
 from harness.judge import device, evaluate, toolchain
@@ -63,20 +63,22 @@ class Job:
 
 def find(request: Request) -> list[Job]:
     """The jobs of a request. Raises `RequestError` for an unknown name."""
-    known = catalog.find_problems(request.problem_dir)
-    wanted = [request.problem] if request.problem else sorted(known)
-    if not wanted:
+    if request.problem:
+        found = [catalog.find_problem(request.problem, request.problem_dir)]
+    else:
+        found = list(catalog.find_problems(request.problem_dir).items())
+    if not found:
         raise RequestError(f"no problem files in {request.problem_dir}")
-    return [_job(request, name) for name in wanted]
+    return [_job(request, name, path) for name, path in found]
 
 
-def _job(request: Request, name: str) -> Job:
+def _job(request: Request, name: str, path: Path) -> Job:
     fault: ProblemError | None = None
     try:
-        found = catalog.load_problem(name, request.problem_dir)
+        found = source.read_problem(name, path)
     except ProblemError as error:
         fault = error
-        found = Problem(name=Path(name).stem, path=error.path, source="", digest="")
+        found = Problem(name=name, path=str(path), source="", digest="")
     if request.solution:
         solutions = [catalog.load_solution(request.solution, request.solution_dir, found)]
     else:
@@ -204,11 +206,8 @@ def _one(
         return evaluate.unjudged(context, problem, solution, refused, size)
     row, timings = evaluate.evaluate(case, solution, observer.note)
     if timings:
-        results.save_raw(
-            context.logs.parent / "raw",
-            f"{context.run_id}--{problem.name}--{solution.name}".replace("/", "_"),
-            timings,
-        )
+        name = samples.name_of(context.run_id, problem.name, solution.name)
+        samples.save(context.logs.parent / "raw", name, timings)
     return row
 
 

@@ -6,11 +6,15 @@ settings ask for as little as a verdict needs.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import itertools
+import multiprocessing
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +28,7 @@ from harness.judge import baseline, device, evaluate, toolchain
 from harness.judge.baseline import Baseline
 from harness.judge.context import Context
 from harness.records import Problem, Row, Solution
+from harness.source import read_solution
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -114,14 +119,14 @@ class Bench:
         return catalog.load_problem(name, folder)
 
     def solution(self, source: str | Path, problem: Problem) -> Solution:
-        """A solution as the catalog reads it, from a text or a file."""
+        """A solution as it is read, from a text or a file."""
         if isinstance(source, str):
             path = self.folder / "solutions" / f"solution{next(self.numbers)}.py"
             path.parent.mkdir(exist_ok=True)
             path.write_text(source)
         else:
             path = source
-        return catalog.read_solution(path.stem, path, problem)
+        return read_solution(path.stem, path, problem)
 
     def case(
         self,
@@ -161,6 +166,28 @@ class Bench:
         context = self.context(**changes)
         solution = self.solution(source, problem)
         return evaluate.build_only(context, problem, solution, lambda text: None)
+
+
+@contextlib.contextmanager
+def judges(folder: Path, count: int = 2) -> Iterator[Callable[..., Future[Row]]]:
+    """`Bench.judge` in processes of their own, `count` at a time: it mostly waits for workers."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(count, spawn, _open_bench, (folder,)) as pool:
+        yield lambda *arguments: pool.submit(_judge, *arguments)
+        pool.shutdown(cancel_futures=True)
+
+
+_benches: list[Bench] = []
+
+
+def _open_bench(folder: Path) -> None:
+    own = folder / f"judge{os.getpid()}"
+    own.mkdir()
+    _benches.append(Bench(folder=own))
+
+
+def _judge(*arguments: Any) -> Row:
+    return _benches[0].judge(*arguments)
 
 
 #: The wire for scripts that stand in for a worker.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import config, records
+from harness import cli, config, records, run
 from harness.config import PRESETS, Settings, load
 from harness.errors import RequestError
 
@@ -28,6 +28,23 @@ def test_the_presets_are_all_there_and_load() -> None:
     assert NAMES == ["default", "quick", "strict"]
     for name in NAMES:
         assert load(name, {}) == load(PRESETS / f"{name}.yaml", {})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_command_line_takes_a_preset_by_name(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    requests: list[run.Request] = []
+    monkeypatch.setattr(run, "execute", lambda request, screen: requests.append(request) or [])
+    assert cli.main(["--problem", "mse", "--config", name, "--dtype", "float16"]) == 0
+    assert requests[0].settings == load(name, {"dtype": "float16"})
+
+
+def test_an_unknown_preset_on_the_command_line_is_one_line_with_those_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["--problem", "mse", "--config", "quik"]) == 2
+    assert capsys.readouterr().err == "error: no preset 'quik': nearest: quick\n"
 
 
 def test_default_states_every_key_with_its_default() -> None:

@@ -12,7 +12,7 @@ HARNESS = Path(__file__).resolve().parent.parent / "harness"
 #: Each line may import from lines below it, never from its own line or above.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "api"),
-    ("run",),
+    ("run", "recompute"),
     ("report", "judge.evaluate"),
     ("judge.checks", "judge.audit"),
     ("judge.baseline",),
@@ -21,8 +21,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.device",),
     ("judge.toolchain", "judge.sandbox", "judge.compare"),
     ("judge.hints", "judge.warden"),
-    ("results",),
-    ("catalog", "config"),
+    ("results", "samples", "catalog"),
+    ("lines", "files", "source", "config"),
     ("worker.__main__",),
     ("worker.session",),
     ("worker.timing", "worker.memory"),
@@ -30,9 +30,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("worker.calls", "worker.loading", "worker.building"),
     ("worker.provenance", "worker.capability"),
     ("worker.faults",),
-    ("channel", "problem"),
+    ("channel", "problem", "syntax"),
     ("cuda_ipc", "records"),
-    ("stats", "errors"),
+    ("stats", "errors", "cpu"),
     ("__init__", "judge.__init__", "worker.__init__"),
 )
 #: The package's face loads the interface when it is asked for; nothing else may look up.

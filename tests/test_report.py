@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness import report
+from harness import cli, report
 from harness.records import (
     MODES,
     Environment,
@@ -209,6 +209,31 @@ def test_columns_that_nobody_has_a_value_for_are_left_out() -> None:
     assert "limit" in show([make(), make(modes=dict.fromkeys(MODES, bare))], 120)
 
 
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_what_was_only_built_has_no_size_and_no_times(width: int) -> None:
+    nothing: dict[str, Any] = {"size": "", "modes": {}, "memory": None, "reference_memory": None}
+    rows = [
+        make("inline_cuda", Status.BUILT, "1 extension(s) built", **nothing),
+        make("inline_cpp", Status.SKIPPED, "needs a CPU device", **nothing),
+    ]
+    text = show(rows, width)
+    assert text.startswith("kl_div, float32, on NVIDIA")
+    assert "size" not in text
+    assert max(map(len, text.splitlines())) <= width
+    table = text[text.index("solution") :].splitlines()
+    assert [line.split() for line in table[:3]] == [
+        ["solution", "verdict"],
+        ["inline_cuda", "built"],
+        ["inline_cpp", "skipped"],
+    ]
+
+
+def test_a_speedup_that_was_measured_and_is_not_credited_has_an_empty_column() -> None:
+    header = show([make(status=Status.WRONG_GRADIENT)], 120).splitlines()[1:3]
+    assert "forward" in header[1]
+    assert "both" in header[1]
+
+
 def mixed() -> list[Row]:
     return [
         make(),
@@ -241,6 +266,19 @@ def test_an_absurd_width_is_no_crash(width: int) -> None:
 def test_a_pipe_gets_plain_text_and_a_terminal_gets_colour() -> None:
     assert "\x1b" not in show(mixed())
     assert "\x1b" in show(mixed(), terminal=True)
+
+
+def test_in_a_pipe_each_note_is_one_line_and_the_table_still_fits(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    long = "element [3, 17] of output is off by 0.25 " * 9
+    cli._print_tables([make(), make("other", Status.WRONG_OUTPUT, long, log="logs/" + "x" * 90)])
+    lines = capsys.readouterr().out.splitlines()
+    [note] = [line for line in lines if line.startswith("other: ")]
+    assert note == f"other: {long.strip()} (log: logs/{'x' * 90})"
+    assert max(len(line) for line in lines if line != note) <= 80
 
 
 def test_a_stream_without_unicode_gets_ascii() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import dataclasses
 import fcntl
-import gzip
-import json
 import logging
 import multiprocessing
 import os
@@ -19,18 +17,16 @@ import pytest
 
 from harness import results
 from harness.errors import MachineError, RequestError
+from harness.lines import KINDS
 from harness.records import (
     COLUMNS,
     MODES,
-    Block,
     Environment,
-    Epoch,
     Memory,
     ModeResult,
     Phase,
     Row,
     Status,
-    Timing,
     Verdict,
 )
 
@@ -158,12 +154,12 @@ def test_columns_have_the_types_of_the_records(tmp_path: Path) -> None:
     results.append(path, make(environment=Environment(**_bare_environment())))
     frame = results.read(path)
     assert tuple(frame.columns) == COLUMNS
-    assert set(results.KINDS) == set(COLUMNS)
+    assert set(KINDS) == set(COLUMNS)
     kinds = {name: str(dtype) for name, dtype in frame.dtypes.items()}
     whole = {n for n, k in kinds.items() if k == "Int64"}
     assert whole >= {"schema_version", "cpu_threads", "sm_clock_mhz", "forward_epochs"}
-    assert whole == {n for n, k in results.KINDS.items() if k in ("int", "int | None")}
-    assert set(results.KINDS.values()) <= {"int", "int | None", "float | None", "str", "str | None"}
+    assert whole == {n for n, k in KINDS.items() if k in ("int", "int | None")}
+    assert set(KINDS.values()) <= {"int", "int | None", "float | None", "str", "str | None"}
     assert kinds["power_limit_w"] == kinds["forward_speedup"] == kinds["error_ratio"] == "float64"
     assert {type(value) for value in frame["device_name"]} == {str}
     assert frame["sm_clock_mhz"][0] == 1980
@@ -351,8 +347,6 @@ def test_missing_files_and_folders_that_cannot_be_written_are_one_line(tmp_path:
         results.append(tmp_path / "file" / "x.csv", make())
     with pytest.raises(MachineError, match="cannot write"):
         results.append(tmp_path, make())
-    with pytest.raises(MachineError, match="raw samples"):
-        results.save_raw(tmp_path / "file", "r1", {})
 
 
 def test_where_nothing_may_be_written_damage_is_only_left_out(
@@ -526,7 +520,7 @@ def test_an_empty_file_settles_nothing(tmp_path: Path) -> None:
     assert results.find_done(results.read(tmp_path / "x.csv"), **WANTED) is None
 
 
-# --- names and raw samples ----------------------------------------------------------------------
+# --- names --------------------------------------------------------------------------------------
 
 
 def test_file_names_are_short_safe_and_never_shared(tmp_path: Path) -> None:
@@ -541,47 +535,3 @@ def test_file_names_are_short_safe_and_never_shared(tmp_path: Path) -> None:
         assert file.suffix == ".csv"
     assert files[0].name == "NVIDIA_H100_80GB_HBM3.csv"
     assert results.file_for("RTX 4090, rev A", tmp_path).name.startswith("RTX_4090_rev_A-")
-
-
-def timing(mode: str) -> Timing:
-    block = Block(reference_ms=(0.1 + 0.2, 2.0), solution_ms=(1 / 3, 1e-9))
-    return Timing(
-        mode=mode,
-        calls=3,
-        epochs=(
-            Epoch(blocks=(block, block), disturbed=(block,), wall_s=0.5),
-            Epoch(blocks=(block,)),
-        ),
-        minima=True,
-        flags=("noisy",),
-    )
-
-
-def test_raw_samples_read_back_identically(tmp_path: Path) -> None:
-    timings = {mode: timing(mode) for mode in MODES}
-    first = results.save_raw(tmp_path / "raw", "20260101T000000-ab--kl_div--fused", timings)
-    second = results.save_raw(tmp_path / "raw", "20260101T000000-ab--kl_div--fused", {})
-    assert first.parent == tmp_path / "raw"
-    assert first.name == "20260101T000000-ab--kl_div--fused-" + first.name[-16:]
-    assert second != first
-    assert results.load_raw(first) == timings
-    assert results.load_raw(first)["forward"].interval == timings["forward"].interval
-    assert results.load_raw(second) == {}
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"text",
-        gzip.compress(b"{}"),
-        gzip.compress(b"[]"),
-        gzip.compress(json.dumps({"timings": {"forward": {"epochs": 3}}}).encode()),
-        gzip.compress(b"{" * 100)[:-9],
-    ],
-)
-def test_a_file_of_other_content_holds_no_samples(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "x.json.gz"
-    path.write_bytes(content)
-    with pytest.raises(RequestError, match="cannot read raw samples"):
-        results.load_raw(path)

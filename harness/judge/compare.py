@@ -120,6 +120,8 @@ def noise(
     """
     rules = _Rules(tolerances=tolerances, limits=None, chunk_elements=chunk_elements)
     worst = 0.0
+    if oracle is None:
+        return worst
     for leaf_expected, leaf_oracle in zip(_leaves(expected), _leaves(oracle), strict=True):
         if isinstance(leaf_expected, torch.Tensor) and leaf_expected.numel():
             scale = _scale(_leaf(leaf_expected, leaf_expected, leaf_oracle, "reference", rules))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness import cpu
 from harness.config import Settings
 from harness.judge.device import Device
 from harness.judge.sandbox import Worker, private_folder
@@ -50,7 +51,7 @@ class Context:
                 max_jobs=self.settings.max_jobs or compilers_at_once(),
             )
             if trusted:
-                environment["TORCHINDUCTOR_CACHE_DIR"] = str(self.cache / "inductor")
+                environment["TORCHINDUCTOR_CACHE_DIR"] = str(self.cache / "inductor" / cpu.digest())
             worker = Worker(
                 environment=environment,
                 folder=folder,

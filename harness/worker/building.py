@@ -2,7 +2,8 @@
 
 A build happens in a new folder and is moved to its final name only when whole, so a killed
 build or a stale lock is never met again; the name holds a digest of the solution, of every
-argument and of the toolchain, so two solutions never share a library, whatever they call it.
+argument, of the toolchain and of the CPU, so two solutions never share a library, whatever they
+call it, and no CPU gets what was built for another.
 
 Every build is recorded, also one whose failure the solution swallows.
 """
@@ -28,6 +29,7 @@ from typing import Any
 import torch
 from torch.utils import cpp_extension
 
+from harness import cpu
 from harness.worker.faults import CompileFault, ContractFault
 
 _MARKER = "built.json"
@@ -111,7 +113,7 @@ class Builder:
             k: os.environ.get(k) for k in ("TORCH_CUDA_ARCH_LIST", "CUDA_HOME", "CC", "CXX")
         }
         text = json.dumps(
-            [self.salt, torch.__version__, sys.version, environment, identity],
+            [self.salt, torch.__version__, sys.version, cpu.digest(), environment, identity],
             sort_keys=True,
             default=repr,
         )

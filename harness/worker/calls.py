@@ -40,15 +40,23 @@ def call_set(instance: Instance, draw: Draw, *, grad: bool, grad_seed: int) -> C
 
 
 class Side:
-    """A model and how one mode of it is called."""
+    """A model and how one mode of it is called.
 
-    def __init__(self, name: str, model: torch.nn.Module) -> None:
+    `names`: what its gradients are called where its parameters are named otherwise.
+    """
+
+    def __init__(
+        self, name: str, model: torch.nn.Module, names: dict[str, str] | None = None
+    ) -> None:
         self.name = name
         self.model = model
+        self.names = names or {}
 
     def leaves(self, calls: CallSet) -> dict[str, torch.Tensor]:
         """What gradients are taken of: the named inputs, then the parameters."""
-        parameters = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
+        parameters = {
+            self.names.get(n, n): p for n, p in self.model.named_parameters() if p.requires_grad
+        }
         return calls.leaves | parameters
 
     def forward(self, calls: CallSet) -> Any:
@@ -119,13 +127,14 @@ def poisoned(device: torch.device, *, value: float = math.nan) -> Iterator[None]
         yield
         return
     before = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    mode = torch.get_deterministic_debug_mode()
+    torch.set_deterministic_debug_mode("warn")
     torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
     try:
         yield
     finally:
         torch.utils.deterministic.fill_uninitialized_memory = before  # type: ignore[attr-defined]
-        torch.use_deterministic_algorithms(False)
+        torch.set_deterministic_debug_mode(mode)
 
 
 def _fill_free_memory(device: torch.device, value: float) -> None:

@@ -21,7 +21,7 @@ def import_solution(source: str, folder: Path, file_name: str) -> Any:
     itself passes through.
     """
     path = folder / file_name
-    path.write_text(source)
+    path.write_text(source, encoding="utf-8")
     spec = importlib.util.spec_from_file_location(MODULE_NAME, path)
     assert spec is not None
     assert spec.loader is not None
@@ -34,11 +34,12 @@ def import_solution(source: str, folder: Path, file_name: str) -> Any:
     return model
 
 
-def adopt_state(model: torch.nn.Module, reference: torch.nn.Module) -> str:
-    """Copy the reference's parameters and buffers into `model`; a note on how, or "".
+def adopt_state(model: torch.nn.Module, reference: torch.nn.Module) -> dict[str, str]:
+    """Copy the reference's parameters and buffers into `model`.
 
-    By name where names and shapes agree; otherwise in order, where the shapes do. Buffers that
-    only the solution has are its own business; parameters are not.
+    By name where names and shapes agree; otherwise in order, where the shapes do: then the
+    model's name of each parameter -> the reference's is returned. Buffers that only the
+    solution has are its own business; parameters are not.
     Raises `ContractFault` that lists both sides where neither way fits.
     """
     with torch.no_grad():
@@ -48,13 +49,15 @@ def adopt_state(model: torch.nn.Module, reference: torch.nn.Module) -> str:
         if not extra and all(n in own and own[n].shape == t.shape for n, t in theirs.items()):
             for name, tensor in theirs.items():
                 own[name].copy_(tensor)
-            return ""
-        for kind in ("parameters", "buffers"):
-            _adopt_in_order(model, reference, kind)
-    return "weights were taken over in order: the names differ from the reference's"
+            return {}
+        if list(reference.named_buffers()):
+            _adopt_in_order(model, reference, "buffers")
+        return _adopt_in_order(model, reference, "parameters")
 
 
-def _adopt_in_order(model: torch.nn.Module, reference: torch.nn.Module, kind: str) -> None:
+def _adopt_in_order(
+    model: torch.nn.Module, reference: torch.nn.Module, kind: str
+) -> dict[str, str]:
     theirs = list(getattr(reference, f"named_{kind}")())
     own = list(getattr(model, f"named_{kind}")())
     if [t.shape for _, t in theirs] != [t.shape for _, t in own]:
@@ -64,6 +67,7 @@ def _adopt_in_order(model: torch.nn.Module, reference: torch.nn.Module, kind: st
         )
     for (_, mine), (_, tensor) in zip(own, theirs, strict=True):
         mine.copy_(tensor)
+    return {mine: name for (mine, _), (name, _) in zip(own, theirs, strict=True)}
 
 
 def _list(named: list[tuple[str, torch.Tensor]]) -> str:

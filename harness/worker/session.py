@@ -93,9 +93,10 @@ class Session:
         if not isinstance(model, torch.nn.Module):
             raise ContractFault(f"ModelNew makes a {type(model).__name__}, not an nn.Module")
         _check_arguments(model, self.instance)
-        note = loading.adopt_state(model, self.reference.model)
-        self._set_candidate(model)
-        return {"note": note, "builds": self._builds()}, {}
+        names = loading.adopt_state(model, self.reference.model)
+        self._set_candidate(model, names)
+        note = "weights were taken over in order: the names differ from the reference's"
+        return {"note": note if names else "", "builds": self._builds()}, {}
 
     def compile(self, order: dict[str, Any]) -> Answer:
         """The reference again, eager or compiled, as the candidate: a baseline, no solution."""
@@ -108,10 +109,10 @@ class Session:
         self._set_candidate(model)
         return {}, {}
 
-    def _set_candidate(self, model: Any) -> None:
+    def _set_candidate(self, model: Any, names: dict[str, str] | None = None) -> None:
         assert self.instance is not None
         assert self.reference is not None
-        self.candidate = calls.Side("candidate", model)
+        self.candidate = calls.Side("candidate", model, names)
         self.timer = None
 
     def _builds(self) -> list[dict[str, Any]]:

@@ -445,6 +445,7 @@ def test_noise_tells_unfit_inputs_from_fit_ones() -> None:
     assert module.noise([eager, None, 3], [oracle, None, 3]) < 1
     assert module.noise({"a": eager, "b": rubbish}, {"a": oracle, "b": oracle}) > 1
     whole = torch.arange(3)
+    assert module.noise((eager, eager), None) == 0
     assert module.noise((whole, oracle), (whole, oracle)) == 0
 
 
@@ -536,3 +537,32 @@ def test_causes_hold_for_a_sample_of_a_large_tensor(monkeypatch: pytest.MonkeyPa
 
 def test_every_float_dtype_with_a_limit_has_a_tolerance() -> None:
     assert set(module.ERROR_RATIO_LIMIT) < set(module.TOLERANCES)
+
+
+# --- on a GPU
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_gpu_tensor_core_tf32_fails_and_split_k_passes() -> None:
+    a, b = torch.randn(512, 2048, device="cuda"), torch.randn(2048, 512, device="cuda")
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    expected, oracle = a @ b, a.double() @ b.double()
+    split = sum(x @ y for x, y in zip(a.split(64, 1), b.split(64, 0), strict=True))
+    torch.backends.cuda.matmul.allow_tf32 = True
+    narrow = a @ b
+    torch.backends.cuda.matmul.allow_tf32 = before
+    assert passes(split, expected, oracle=oracle)
+    assert passes(split, expected, oracle=oracle.cpu())  # an oracle in host memory will do
+    assert not passes(narrow, expected, oracle=oracle)
+    assert "on cpu, but the reference's is on cuda" in problem(split.cpu(), expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16, torch.uint64, torch.bool])
+def test_on_a_gpu_every_exact_dtype_is_told(dtype: torch.dtype) -> None:
+    ones, zeros = torch.ones(9).to(dtype).cuda(), torch.zeros(9).to(dtype).cuda()
+    assert passes(ones, ones.clone())
+    assert "9 of 9 elements wrong" in problem(zeros, ones)

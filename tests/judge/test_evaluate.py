@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
 import pytest
 import torch
-from support import SCALE_SOURCE, TINY, Bench
+from support import SCALE_SOURCE, TINY, Bench, judges
 
 from harness.errors import ProblemError
 from harness.judge import baseline, checks, evaluate
@@ -52,6 +53,7 @@ def model(forward: str, *, before: str = "", init: str = "", takes: str = "x, y"
     )
 
 
+FACTOR = r"everywhere [\d.]+x the reference"
 RIGHT = "return ((x - y) ** 2).mean(dim=1)"
 
 
@@ -81,7 +83,31 @@ def is_row(row: Row, status: Status, phase: Phase, message: str) -> None:
         assert not any(value for key, value in row.flat().items() if key.endswith("_speedup"))
 
 
-# --- what is right --------------------------------------------------------------------------------
+Rows = Callable[[str], Row]
+
+
+@pytest.fixture(scope="module")
+def rows(request: pytest.FixtureRequest, bench: Bench) -> Iterator[Rows]:
+    """The row of a kind out of the tables below; those that are asked for run beside the tests."""
+    jobs: dict[str, tuple[str, str]] = {
+        **{kind: (source, TINY) for kind, (source, _) in WRONG.items()},
+        **{kind: (function(backward), TINY) for kind, (backward, _) in GRADIENTS.items()},
+        **{kind: case[:2] for kind, case in CONTRACT.items()},
+        **{kind: (case[0], TINY) for kind, case in RAISING.items()},
+        **{
+            kind: (model(RIGHT, before=FORGER.replace("FORGED", body)), TINY)
+            for kind, body in FORGED.items()
+        },
+        **{kind: (model(RIGHT), problem) for kind, (problem, _) in LATE.items()},
+    }
+    tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    wanted = {t.callspec.params.get("kind") for t in tests if hasattr(t, "callspec")}
+    with judges(bench.folder) as judge:
+        futures = {kind: judge(*job) for kind, job in jobs.items() if kind in wanted}
+        yield lambda kind: futures[kind].result()
+
+
+# --- what is right ------------------------------------------------------------------------------
 
 
 def test_a_right_solution_passes_with_every_column_measured(bench: Bench) -> None:
@@ -108,16 +134,15 @@ def test_gradients_of_a_custom_function_pass(bench: Bench) -> None:
 def test_weights_are_taken_over_by_name_and_parameter_gradients_are_checked(bench: Bench) -> None:
     named = WEIGHTED.replace("Model", "ModelNew")
     is_row(bench.judge(named, WEIGHTED), Status.PASS, Phase.DONE, "^$")
-    frozen = named.replace("self.linear(x)", "x @ self.linear.weight.t().detach() + 1.0 * ") + ""
-    frozen = frozen.replace("+ 1.0 * ", "+ self.linear.bias")
+    detached = "x @ self.linear.weight.t().detach() + self.linear.bias"
+    frozen = named.replace("self.linear(x)", detached)
     row = bench.judge(frozen, WEIGHTED)
     is_row(row, Status.WRONG_GRADIENT, Phase.BACKWARD, r"linear\.weight.*None")
 
 
 def test_weights_of_other_names_are_taken_over_in_order_and_it_is_said(bench: Bench) -> None:
-    source = WEIGHTED.replace("Model", "ModelNew").replace("linear", "renamed")
-    source = source.replace("torch.nn.Renamed", "torch.nn.Linear")
-    row = bench.judge(source.replace("nn.renamed", "nn.linear"), WEIGHTED)
+    source = WEIGHTED.replace("Model", "ModelNew").replace("self.linear", "self.renamed")
+    row = bench.judge(source, WEIGHTED)
     is_row(row, Status.PASS, Phase.DONE, "in order: the names differ")
 
 
@@ -128,16 +153,16 @@ def test_a_clock_that_is_patched_at_import_changes_nothing(bench: Bench) -> None
 
 def test_another_tolerance_of_the_problem_holds_for_timed_outputs_too(bench: Bench) -> None:
     problem = TINY + "\nTOLERANCES = {'float32': (0.5, 0.5)}\n"
-    rough = model("return ((x - y) ** 2).mean(dim=1) * 1.1")
+    rough = model("return ((x - y) ** 2).mean(dim=1) * 1.01")
     row = bench.judge(rough, problem, error_ratio_limit=1e6)
     is_row(row, Status.PASS, Phase.DONE, "^$")
-    is_row(bench.judge(rough), Status.WRONG_OUTPUT, Phase.FORWARD, "factor")
+    is_row(bench.judge(rough), Status.WRONG_OUTPUT, Phase.FORWARD, FACTOR)
 
 
-# --- what is wrong ----------------------------------------------------------------------------------
+# --- what is wrong ------------------------------------------------------------------------------
 
 WRONG = {
-    "a scaled output": (model("return 1.01 * ((x - y) ** 2).mean(dim=1)"), "constant factor"),
+    "a scaled output": (model("return 1.01 * ((x - y) ** 2).mean(dim=1)"), FACTOR),
     "zeros": (model("return torch.zeros(len(x))"), "output"),
     "another shape": (model("return ((x - y) ** 2).mean(dim=1)[:, None]"), r"\[8, 1\].*\[8\]"),
     "another dtype": (model("return ((x - y) ** 2).mean(dim=1).double()"), "float64"),
@@ -156,32 +181,32 @@ WRONG = {
 
 
 @pytest.mark.parametrize("kind", WRONG)
-def test_a_wrong_output_is_found_in_the_forward_check(bench: Bench, kind: str) -> None:
-    source, message = WRONG[kind]
-    is_row(bench.judge(source), Status.WRONG_OUTPUT, Phase.FORWARD, message)
+def test_a_wrong_output_is_found_in_the_forward_check(rows: Rows, kind: str) -> None:
+    _, message = WRONG[kind]
+    is_row(rows(kind), Status.WRONG_OUTPUT, Phase.FORWARD, message)
 
 
 GRADIENTS = {
     "right for a gradient of ones only": ("return both, -both", "grad x"),
-    "scaled": ("g = 2 * grad[:, None] * both; return g, -g", "grad x.*constant factor"),
+    "scaled": ("g = 2 * grad[:, None] * both; return g, -g", "grad x.*" + FACTOR),
     "missing": ("return grad[:, None] * both, None", r"grad y: is missing \(None\)"),
     "of the wrong sign": ("g = grad[:, None] * both; return g, g", "grad y"),
 }
 
 
 @pytest.mark.parametrize("kind", GRADIENTS)
-def test_a_wrong_gradient_is_found_after_a_right_output(bench: Bench, kind: str) -> None:
-    backward, message = GRADIENTS[kind]
-    is_row(bench.judge(function(backward)), Status.WRONG_GRADIENT, Phase.BACKWARD, message)
+def test_a_wrong_gradient_is_found_after_a_right_output(rows: Rows, kind: str) -> None:
+    _, message = GRADIENTS[kind]
+    is_row(rows(kind), Status.WRONG_GRADIENT, Phase.BACKWARD, message)
 
 
 def test_an_output_that_is_wrong_only_with_grad_is_a_wrong_output(bench: Bench) -> None:
     source = model("return ((x - y) ** 2).mean(dim=1) * (1.5 if torch.is_grad_enabled() else 1)")
-    is_row(bench.judge(source), Status.WRONG_OUTPUT, Phase.BACKWARD, "constant factor")
+    is_row(bench.judge(source), Status.WRONG_OUTPUT, Phase.BACKWARD, FACTOR)
 
 
 def test_a_backward_with_too_many_gradients_is_a_runtime_error_there(bench: Bench) -> None:
-    row = bench.judge(function("return grad[:, None] * both, None, None, None"))
+    row = bench.judge(function("return both, both, both, both"))
     is_row(row, Status.RUNTIME_ERROR, Phase.BACKWARD, "returned an incorrect number of gradients")
 
 
@@ -201,7 +226,7 @@ def test_a_missing_backward_may_be_allowed(bench: Bench) -> None:
     is_row(row, Status.PASS, Phase.DONE, "^$")
 
 
-# --- what does not keep the contract ----------------------------------------------------------------
+# --- what does not keep the contract ------------------------------------------------------------
 
 CONTRACT = {
     "no ModelNew": ("class Model: pass", TINY, Phase.FIND, "defines no ModelNew.*Model"),
@@ -257,9 +282,9 @@ CONTRACT = {
 
 
 @pytest.mark.parametrize("kind", CONTRACT)
-def test_a_broken_contract_is_told_with_what_was_asked_for(bench: Bench, kind: str) -> None:
-    source, problem, phase, message = CONTRACT[kind]
-    is_row(bench.judge(source, problem), Status.CONTRACT_ERROR, phase, message)
+def test_a_broken_contract_is_told_with_what_was_asked_for(rows: Rows, kind: str) -> None:
+    _, _, phase, message = CONTRACT[kind]
+    is_row(rows(kind), Status.CONTRACT_ERROR, phase, message)
 
 
 def test_a_plain_parameter_or_view_is_no_subclass(bench: Bench) -> None:
@@ -267,7 +292,7 @@ def test_a_plain_parameter_or_view_is_no_subclass(bench: Bench) -> None:
     is_row(bench.judge(source), Status.PASS, Phase.DONE, "^$")
 
 
-# --- what raises, dies or hangs -----------------------------------------------------------------------
+# --- what raises, dies or hangs -----------------------------------------------------------------
 
 RAISING = {
     "at import": (
@@ -324,12 +349,6 @@ RAISING = {
         Phase.BUILD,
         "tried to allocate",
     ),
-    "an allocation that no machine has": (
-        model("return torch.empty(1 << 50)"),
-        Status.OUT_OF_MEMORY,
-        Phase.FORWARD,
-        "allocate",
-    ),
     "a crash": (
         model("os.abort()", before="import os"),
         Status.CRASH,
@@ -352,9 +371,9 @@ RAISING = {
 
 
 @pytest.mark.parametrize("kind", RAISING)
-def test_what_raises_or_dies_is_told_with_where(bench: Bench, kind: str) -> None:
-    source, status, phase, message = RAISING[kind]
-    is_row(bench.judge(source), status, phase, message)
+def test_what_raises_or_dies_is_told_with_where(rows: Rows, kind: str) -> None:
+    _, status, phase, message = RAISING[kind]
+    is_row(rows(kind), status, phase, message)
 
 
 def test_an_endless_loop_is_a_timeout_with_where(bench: Bench) -> None:
@@ -372,7 +391,7 @@ def test_the_whole_traceback_is_in_the_log_that_the_row_names(bench: Bench) -> N
     assert "in forward" in log
 
 
-# --- what claims more than it did ---------------------------------------------------------------------
+# --- what claims more than it did ---------------------------------------------------------------
 
 
 def test_stale_outputs_in_timed_calls_are_rejected(bench: Bench) -> None:
@@ -401,7 +420,7 @@ def test_a_clock_that_runs_fast_inside_the_harness_is_rejected(bench: Bench) -> 
         "import sys\nmeters = sys.modules['harness.worker.meters']\nreal = meters._clock\n"
         "meters._clock = lambda: 1000 * real()"
     )
-    row = bench.judge(model(RIGHT, before=before), real_baseline=True, **ALL)
+    row = bench.judge(model(RIGHT, before=before), real_baseline=True)
     is_row(row, Status.REJECTED, Phase.AUDIT, "claimed for an epoch that took|beside the solution")
 
 
@@ -413,18 +432,35 @@ def test_a_clock_that_stands_still_inside_the_harness_is_rejected(bench: Bench) 
 
 def test_a_reference_that_is_slowed_down_is_rejected(bench: Bench) -> None:
     before = (
-        "import sys, time\nModel = sys.modules['problem_under_test'].Model\n"
-        "def slow(self, x, y):\n    time.sleep(0.01)\n    return ((x - y) ** 2).mean(dim=1)\n"
+        "import sys, time\n"
+        "def slow(self, x, y):\n    time.sleep(0.001)\n    return ((x - y) ** 2).mean(dim=1)\n"
     )
-    source = model(RIGHT, before=before, init="Model = sys.modules['problem_under_test'].Model")
-    source = source.replace(
-        "Model\n\n    def forward", "Model; Model.forward = slow\n\n    def forward"
-    )
-    source = source.replace("Model = sys.modules['problem_under_test'].Model\ndef slow", "def slow")
-    row = bench.judge(source, real_baseline=True, **ALL)
+    slowing = "sys.modules['problem_under_test'].Model.forward = slow"
+    row = bench.judge(model(RIGHT, before=before, init=slowing), real_baseline=True)
     is_row(row, Status.REJECTED, Phase.AUDIT, r"the reference took .* ms beside the solution")
 
 
+#: Reads the judge's orders itself and answers in the worker's place.
+FORGER = """
+import gc
+from harness.channel import Channel
+
+channel = next(o for o in gc.get_objects() if isinstance(o, Channel))
+send, receive, last = channel.send, channel.receive, {}
+
+def listen(**options):
+    message = receive(**options)
+    last["order"] = message.body
+    return message
+
+def forge(body, trees=None, ipc=False):
+    order = last.get("order", {})
+    if order.get("order") != "forward":
+        return send(body, trees, ipc=ipc)
+    send(FORGED)
+
+channel.receive, channel.send = listen, forge
+"""
 FORGED = {
     "no answer to the order": "{'nonce': 'x', 'answer': {}}",
     "an answer without a tree": "{'nonce': order['nonce'], 'answer': {}}",
@@ -433,24 +469,8 @@ FORGED = {
 
 
 @pytest.mark.parametrize("kind", FORGED)
-def test_a_forged_answer_is_rejected(bench: Bench, kind: str) -> None:
-    """The solution reads the judge's orders itself and answers in the worker's place."""
-    before = (
-        "import gc\nfrom harness.channel import Channel\n"
-        "channel = next(o for o in gc.get_objects() if isinstance(o, Channel))\n"
-        "real = channel.send\nlast = {}\n"
-        "receive = channel.receive\n"
-        "def listen(**k):\n    message = receive(**k)\n    last['order'] = message.body\n"
-        "    return message\n"
-        "channel.receive = listen\n"
-        "def forge(body, trees=None, ipc=False):\n"
-        "    order = last.get('order', {})\n"
-        "    if order.get('order') != 'forward': return real(body, trees, ipc=ipc)\n"
-        f"    real({FORGED[kind]})\n"
-        "channel.send = forge"
-    )
-    row = bench.judge(model(RIGHT, before=before))
-    is_row(row, Status.REJECTED, Phase.FORWARD, "the answer does not hold")
+def test_a_forged_answer_is_rejected(rows: Rows, kind: str) -> None:
+    is_row(rows(kind), Status.REJECTED, Phase.FORWARD, "the answer does not hold")
 
 
 def test_a_reveal_that_was_wrong_stays_wrong(bench: Bench) -> None:
@@ -475,7 +495,7 @@ def test_a_reveal_that_was_wrong_stays_wrong(bench: Bench) -> None:
     assert judged.wrong_reveal is not None
 
 
-# --- who did the work ---------------------------------------------------------------------------------
+# --- who did the work ---------------------------------------------------------------------------
 
 BUILD = f"""
 from torch.utils.cpp_extension import load_inline
@@ -531,7 +551,7 @@ def test_a_solution_is_not_profiled_where_that_is_switched_off(bench: Bench) -> 
     assert row.own_share is None
 
 
-# --- what is not judged ---------------------------------------------------------------------------------
+# --- what is not judged -------------------------------------------------------------------------
 
 
 def test_a_solution_for_another_device_is_skipped_unread(bench: Bench) -> None:
@@ -610,11 +630,9 @@ LATE = {
 
 
 @pytest.mark.parametrize("kind", LATE)
-def test_a_reference_that_fails_later_is_not_charged_to_the_solution(
-    bench: Bench, kind: str
-) -> None:
-    source, message = LATE[kind]
-    row = bench.judge(model(RIGHT), source)
+def test_a_reference_that_fails_later_is_not_charged_to_the_solution(rows: Rows, kind: str) -> None:
+    _, message = LATE[kind]
+    row = rows(kind)
     assert row.verdict.status is Status.REFERENCE_ERROR, row.verdict
     assert re.search(message, row.verdict.message), row.verdict.message
 
@@ -633,7 +651,7 @@ def test_the_odd_size_is_checked_besides_the_graded_one(bench: Bench) -> None:
     source = model("return ((x - y) ** 2).sum(dim=1) / 64")
     is_row(bench.judge(source, ODD % "'COLUMNS': 64"), Status.PASS, Phase.DONE, "^$")
     row = bench.judge(source, ODD % "'COLUMNS': 63")
-    is_row(row, Status.WRONG_OUTPUT, Phase.FORWARD, "constant factor")
+    is_row(row, Status.WRONG_OUTPUT, Phase.FORWARD, FACTOR)
 
 
 def test_every_variation_that_settings_allow_can_be_drawn(bench: Bench) -> None:
@@ -664,7 +682,7 @@ def test_a_baseline_that_cannot_be_measured_again_is_a_harness_error(bench: Benc
     is_row(row, Status.HARNESS_ERROR, Phase.AUDIT, "measured again: gone")
 
 
-# --- building alone -------------------------------------------------------------------------------------
+# --- building alone -----------------------------------------------------------------------------
 
 
 def test_building_alone_runs_nothing_and_says_how_much_was_built(bench: Bench) -> None:
