@@ -29,6 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("worker.meters",),
     ("worker.calls", "worker.loading", "worker.building"),
     ("worker.provenance", "worker.capability"),
+    ("worker.read_kernel",),
     ("worker.faults",),
     ("channel", "problem", "syntax"),
     ("cuda_ipc", "records"),

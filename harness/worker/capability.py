@@ -1,12 +1,13 @@
 """What a device can do: memory bandwidth by the share of bytes written, matrix products.
 
 Reading alone is faster than copying (4.5 against 4.2 TB/s on an H200), so one figure does not
-fit a reduction and an elementwise kernel alike. Each mix takes the best of the plain PyTorch
-kernels that move it; the limit is what was seen to be reached, not the datasheet's figure.
+fit a reduction and an elementwise kernel alike. Each mix takes the best of a few plain kernels
+that move it; the limit is what was seen to be reached, not the datasheet's figure.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Callable
 
@@ -15,6 +16,7 @@ import torch
 CUDA_BYTES = 2 << 30  # per buffer: forty times the L2 of an H200
 CPU_BYTES = 128 << 20
 REPEATS = 10
+SLEEP_CYCLES = 400_000  # 0.2 ms at 2 GHz: the host needs a tenth of it to enqueue
 
 
 def bandwidth(device: torch.device) -> list[tuple[float, float]]:
@@ -22,7 +24,7 @@ def bandwidth(device: torch.device) -> list[tuple[float, float]]:
     wanted = CUDA_BYTES if device.type == "cuda" else CPU_BYTES
     if device.type == "cuda":
         wanted = min(wanted, torch.cuda.mem_get_info(device)[0] // 4)
-    a, b, c = (torch.ones(wanted // 4, device=device) for _ in range(3))
+    a, b, c = (torch.randn(wanted // 4, device=device) for _ in range(3))
     mixes: list[tuple[float, int, list[Callable[[], object]]]] = [
         (0.0, 1, [lambda: a.sum(), lambda: a.amax(), lambda: a.view(-1, 1 << 14).sum(1)]),
         (0.0, 2, [lambda: torch.dot(a, b)]),
@@ -30,6 +32,11 @@ def bandwidth(device: torch.device) -> list[tuple[float, float]]:
         (1 / 2, 2, [lambda: c.copy_(a), lambda: torch.neg(a, out=c)]),
         (1.0, 1, [lambda: c.fill_(2.0), lambda: c.zero_()]),
     ]
+    if device.type == "cuda" and importlib.util.find_spec("triton"):
+        from harness.worker import read_kernel
+
+        partial = torch.empty(a.numel() // read_kernel.BLOCK + 1, device=device)
+        mixes.append((0.0, 1, [lambda: read_kernel.read(a, partial)]))
     best: dict[float, float] = {}
     for share, buffers, kernels in mixes:
         for kernel in kernels:
@@ -46,11 +53,14 @@ def matmul_rate(device: torch.device, dtype: torch.dtype) -> float:
 
 
 def _seconds(kernel: Callable[[], object], device: torch.device) -> float:
-    """The fastest of several runs."""
+    """The fastest of several runs, after one that may compile. On CUDA each is enqueued behind
+    a short sleep, so that no launch is timed."""
+    kernel()
     best = float("inf")
     for _ in range(REPEATS):
         if device.type == "cuda":
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda._sleep(SLEEP_CYCLES)
             start.record()
             kernel()
             end.record()

@@ -28,8 +28,6 @@ MAX_GATE_S = 20e-3
 GATE_MARGIN_S = 50e-6
 OVERHEAD_UNITS = 25
 OVERHEAD_CALLS = 17
-ESCAPE_SLACK_S = 20e-6  # a device-wide wait this much longer than the end event means that
-ESCAPE_SHARE = 0.02  # work went on elsewhere (on an H200 it takes 14 us, and 17 in 9 of 10)
 _clock = time.perf_counter_ns
 _Event: Any = torch.cuda.Event
 
@@ -42,12 +40,13 @@ class HostBound(Exception):
 class Unit:
     """What one timed sample gave: `ms` between the clock readings, for all of its calls.
 
-    `escaped`: device work outlived the end event.
+    `late_ms`: how much longer a wait for the whole device took than the one for the end event:
+    some microseconds, or as long as work went on elsewhere.
     """
 
     ms: float
     outputs: list[Any]
-    escaped: bool = False
+    late_ms: float = 0.0
 
 
 class Meter(Protocol):
@@ -109,12 +108,11 @@ class CudaMeter:
         end.synchronize()
         ended = _clock()
         torch.cuda.synchronize()
-        escaped_s = (_clock() - ended) / 1e9
+        late_ms = (_clock() - ended) / 1e6
         if not held:
             return None, enqueue_s
         ms = start.elapsed_time(end)
-        escaped = escaped_s > ESCAPE_SLACK_S + ESCAPE_SHARE * ms / 1e3
-        return Unit(ms=ms, outputs=outputs, escaped=escaped), enqueue_s
+        return Unit(ms=ms, outputs=outputs, late_ms=late_ms), enqueue_s
 
     def overhead_ms(self) -> float:
         """What an event pair costs beside the kernels between it: the time of one null kernel,

@@ -8,6 +8,7 @@ is answered.
 from __future__ import annotations
 
 import gc
+import math
 import random
 import statistics
 import time
@@ -21,7 +22,9 @@ from harness.worker.calls import CallSet, Side, call_set, plain
 from harness.worker.meters import HostBound, Meter, Unit, WallMeter
 
 KEEP_BYTES = 64 << 20  # outputs kept per epoch for the judge to choose from
-WALL_CALLS = 20  # calls of the ungated wall-clock estimate
+RETURN_BYTES = 1 << 30  # up to this much memory goes back to the driver between epochs
+WALL_CALLS = 20  # calls of the ungated wall-clock estimate, at most
+WALL_MS = 1.0  # and about as long
 _monotonic_ns = time.monotonic_ns
 
 
@@ -49,15 +52,18 @@ class Timer:
         self.renew(mode, [seed], [seed + 1], random.Random(seed))
         sides = (self.reference, self.candidate)
         estimates = {side.name: self._warm_side(side, mode, calls, seconds) for side in sides}
-        wall = {
-            side.name: WallMeter().unit(side, mode, self.sets * WALL_CALLS).ms / WALL_CALLS
-            for side in sides
-        }
+        wall = {side.name: self._wall_ms(side, mode, estimates[side.name]) for side in sides}
         return {
             "ms": estimates,
             "wall_ms": wall,
             "host_bound": isinstance(self.meter, WallMeter),
         }
+
+    def _wall_ms(self, side: Side, mode: str, ms: float) -> float:
+        """Milliseconds of one call by the wall clock. Launches matter for short calls only: of
+        long ones, whose outputs may be large, a single one tells."""
+        count = max(1, min(WALL_CALLS, math.ceil(WALL_MS / ms)))
+        return WallMeter().unit(side, mode, self.sets * count).ms / count
 
     def _warm_side(self, side: Side, mode: str, calls: int, seconds: float) -> float:
         """Median ms of the last calls, after `calls` calls, `seconds`, and five calls without
@@ -87,43 +93,42 @@ class Timer:
 
         A unit is `repeat` passes over one input set per seed.
         The answer: per block the ms of two units of each side and the time that it spans
-        (monotonic clock, ns); the share of the candidate's units whose work on the device
-        outlived the clock; and of how many units outputs are kept.
+        (monotonic clock, ns); for each side, how late the device came to rest after a unit (ms,
+        the upper quartile over units); and of how many units outputs are kept.
         """
         shuffle = random.Random(order_seed)
         self.renew(mode, seeds, grad_seeds, shuffle)
         self.sets = self.sets * repeat
         self.kept.clear()
         result: list[dict[str, Any]] = []
-        escaped = 0
+        late: dict[str, list[float]] = {"reference": [], "candidate": []}
         gc.collect()
         gc.disable()
         try:
             for number in range(-1, blocks):
-                block, escapes = self._block(mode, shuffle, keep=number >= 0)
+                block = self._block(mode, shuffle, late, keep=number >= 0)
                 if number >= 0:
                     result.append(block)
-                    escaped += escapes
         finally:
             gc.enable()
-        share = escaped / (2 * blocks)
-        return {"blocks": result, "escaped_share": share, "kept": len(self.kept)}
+        quarter = {name: statistics.quantiles(ms, n=4)[2] for name, ms in late.items()}
+        return {"blocks": result, "late_ms": quarter, "kept": len(self.kept)}
 
     def _block(
-        self, mode: str, shuffle: random.Random, *, keep: bool
-    ) -> tuple[dict[str, Any], int]:
-        """One block, and how many of the candidate's units left work behind."""
+        self, mode: str, shuffle: random.Random, late: dict[str, list[float]], *, keep: bool
+    ) -> dict[str, Any]:
+        """One block; how late the device came to rest after each unit is added to `late`."""
         first, second = shuffle.sample((self.reference, self.candidate), 2)
         times: dict[str, list[float]] = {"reference": [], "candidate": []}
-        escapes, began = 0, _monotonic_ns()
+        began = _monotonic_ns()
         for side in (first, second, second, first):
             unit = self._unit(side, mode)
             times[side.name].append(unit.ms)
+            late[side.name].append(unit.late_ms)
             if side is self.candidate and keep:
-                escapes += unit.escaped
                 self._keep(unit.outputs)
             unit.outputs = []
-        return times | {"span_ns": [began, _monotonic_ns()]}, escapes
+        return times | {"span_ns": [began, _monotonic_ns()]}
 
     def _unit(self, side: Side, mode: str) -> Unit:
         """One unit. A side that turns out to be host-bound puts both on the wall clock."""
@@ -136,11 +141,15 @@ class Timer:
     def renew(
         self, mode: str, seeds: list[int], grad_seeds: list[int], shuffle: random.Random
     ) -> None:
-        """Draw inputs anew, at other addresses: behind spacers of random size, in random order."""
+        """Draw inputs anew, at other addresses: behind spacers of random size, in random order.
+
+        Where much is in use, addresses matter little, and the driver would be busy wiping what
+        it gets back while the next units are timed: then the allocator keeps its memory.
+        """
         self.sets = []
         self.kept.clear()
         gc.collect()
-        if self.instance.device.type == "cuda":
+        if self.instance.device.type == "cuda" and torch.cuda.memory_reserved() < RETURN_BYTES:
             torch.cuda.empty_cache()
         spacers = []
         drawn: dict[int, CallSet] = {}

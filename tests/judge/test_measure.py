@@ -44,7 +44,8 @@ class Fake:
             calls = len(arguments["seeds"]) * arguments["repeat"]
             units = {name: [ms * calls] * 2 for name, ms in self.ms.items()}
             blocks = [units | {"span_ns": [n, n + 1]} for n in range(arguments["blocks"])]
-            answer = {"blocks": blocks, "escaped_share": 0.0, "kept": 2 * len(blocks)}
+            late = {"reference": 0.015, "candidate": 0.015}
+            answer = {"blocks": blocks, "late_ms": late, "kept": 2 * len(blocks)}
         return Message(body={"answer": self.bend(order, answer)})
 
     def epochs(self) -> list[dict[str, Any]]:
@@ -161,12 +162,14 @@ def test_a_host_bound_side_is_flagged() -> None:
     assert timing(launch, CPU).flags == ()
 
 
-def test_work_that_outlives_the_clock_is_flagged_only_if_much_does() -> None:
-    def share(value: float) -> Fake:
-        return Fake(bend=lambda o, a: a | {"escaped_share": value} if o == "epoch" else a)
+def test_work_that_outlives_the_clock_is_flagged_against_the_reference() -> None:
+    def late(reference: float, candidate: float) -> Fake:
+        waits = {"late_ms": {"reference": reference, "candidate": candidate}}
+        return Fake(bend=lambda o, a: a | waits if o == "epoch" else a)
 
-    assert timing(share(0.2), GPU).flags == ()
-    assert timing(share(0.3), GPU).flags == (measure.ESCAPED_FLAG,)
+    assert timing(late(0.015, 0.03), GPU).flags == ()
+    assert timing(late(0.300, 0.31), GPU).flags == (), "a slow wait is the machine's if both wait"
+    assert timing(late(0.015, 0.30), GPU).flags == (measure.ESCAPED_FLAG,)
 
 
 def test_disturbed_blocks_are_dropped_while_they_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +225,7 @@ LIES = {
     },
     "warm_up of one side": ("warm_up", put("ms", {"reference": 1.0})),
     "warm_up of a number": ("warm_up", put("ms", 1.0)),
-    **{f"epoch without {k}": ("epoch", drop(k)) for k in ("blocks", "escaped_share", "kept")},
+    **{f"epoch without {k}": ("epoch", drop(k)) for k in ("blocks", "late_ms", "kept")},
     "too few blocks": ("epoch", lambda answer: answer | {"blocks": answer["blocks"][:-1]}),
     "too many blocks": ("epoch", lambda answer: answer | {"blocks": answer["blocks"] * 2}),
     "blocks of another type": ("epoch", put("blocks", 3)),
@@ -234,7 +237,8 @@ LIES = {
     "no span": ("epoch", put_block("span_ns", None)),
     "half a span": ("epoch", put_block("span_ns", [1])),
     "a span of words": ("epoch", put_block("span_ns", ["a", "b"])),
-    "escapes of another type": ("epoch", put("escaped_share", "none")),
+    "escapes of another type": ("epoch", put("late_ms", "none")),
+    "lateness of one side": ("epoch", put("late_ms", {"reference": 0.0})),
     "nothing kept": ("epoch", put("kept", 0)),
     "kept of another type": ("epoch", put("kept", "all")),
 }
