@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from harness import config, recompute, report, run
+from harness import commands, config, recompute, report, run
 from harness.config import PRESETS
 from harness.errors import HarnessError
 from harness.records import MODES, Row
@@ -84,6 +84,20 @@ def _recompute(arguments: list[str]) -> int:
     compared = recompute.compare(options.file, options.raw)
     _print(recompute.table(compared))
     return 1 if any(comparison.differences for comparison in compared) else 0
+
+
+def _shown(command: Callable[[list[str]], commands.Outcome]) -> Callable[[list[str]], int]:
+    """A command of commands.py, its outcome printed: a text as it is, else rendered."""
+
+    def run_it(arguments: list[str]) -> int:
+        shown, status = command(arguments)
+        if isinstance(shown, str):
+            print(shown)
+        else:
+            _print(shown)
+        return status
+
+    return run_it
 
 
 class _Warnings(logging.Handler):
@@ -193,4 +207,5 @@ def _parser() -> argparse.ArgumentParser:
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "evaluate": _evaluate,
     "recompute": _recompute,
+    **{name: _shown(command) for name, command in commands.COMMANDS.items()},
 }

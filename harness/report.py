@@ -44,7 +44,8 @@ TIME: Units = ((1000.0, "s"), (1.0, "ms"), (0.001, "us"))  # of a value in ms
 MEMORY: Units = ((1024.0, "GiB"), (1.0, "MiB"))  # of a value in MiB
 
 _UNPRINTABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]+")
-_ASCII = str.maketrans({"±": "+-", "→": "->"})
+#: For terminals that cannot show these.
+ASCII = str.maketrans({"±": "+-", "→": "->"})
 
 
 # --- formatters: the only places where a unit is converted ----------------------------------------
@@ -143,7 +144,7 @@ class _VerdictTables:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         def text(line: str, style: str = "") -> Text:
-            return Text(line.translate(_ASCII) if options.ascii_only else line, style=style)
+            return Text(line.translate(ASCII) if options.ascii_only else line, style=style)
 
         for title, rows in self._groups.items():
             yield text(title, "bold")

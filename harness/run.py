@@ -69,13 +69,17 @@ def find(request: Request) -> list[Job]:
         found = list(catalog.find_problems(request.problem_dir).items())
     if not found:
         raise RequestError(f"no problem files in {request.problem_dir}")
-    return [_job(request, name, path) for name, path in found]
+    jobs = [_job(request, name, path) for name, path in found]
+    if not any(job.solutions for job in jobs):
+        raise RequestError(f"no solutions in {request.solution_dir}, for any of the problems")
+    return jobs
 
 
 def _job(request: Request, name: str, path: Path) -> Job:
     fault: ProblemError | None = None
     try:
         found = source.read_problem(name, path)
+        problem.sizes(found.source, found.path)
     except ProblemError as error:
         fault = error
         found = Problem(name=name, path=str(path), source="", digest="")
@@ -100,10 +104,15 @@ def execute(request: Request, observer: Observer) -> list[Row]:
     context = make_context(request)
     _require(context, jobs, build_only=request.build_only)
     output = request.output or results.file_for(context.device.name, request.results_dir)
-    _require_writable(output)
+    if output.is_dir() or not _can_write(output):
+        raise MachineError(f"{output} cannot be written; choose another with --output")
+    for folder in (context.cache, context.logs):
+        if not _can_write(folder / "any"):
+            raise MachineError(f"{folder} cannot be written; make it a writable folder")
+    sizes = [size_of(request.settings, context, job) for job in jobs]
     rows: list[Row] = []
-    for job in jobs:
-        for row in _evaluate(request, context, job, output, observer):
+    for job, size in zip(jobs, sizes, strict=True):
+        for row in _evaluate(request, context, job, size, output, observer):
             observer.row(row)
             rows.append(row)
     return rows
@@ -136,29 +145,34 @@ def _require(context: Context, jobs: list[Job], *, build_only: bool) -> None:
         toolchain.require_builds(context.tools, cuda=cuda)
 
 
-def _require_writable(output: Path) -> None:
-    folder = output.parent
+def _can_write(file: Path) -> bool:
+    """Whether a file can be written there; its folder is made."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        writable = os.access(output if output.exists() else folder, os.W_OK)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return os.access(file if file.exists() else file.parent, os.W_OK)
     except OSError:
-        writable = False
-    if not writable:
-        raise MachineError(f"{output} cannot be written; choose another with --output")
+        return False
 
 
-def size_of(settings: Settings, context: Context, text: str) -> str:
-    """The size to judge at: `auto` is `smoke` on a CPU where the problem has it."""
-    if settings.size != "auto":
-        return settings.size
-    small = context.device.type == "cpu" and SMOKE in problem.sizes(text)
-    return SMOKE if small else problem.FULL
+def size_of(settings: Settings, context: Context, job: Job) -> str:
+    """The size to judge at: `auto` is `smoke` on a CPU where the problem has it.
+
+    Raises `RequestError` for a size that the problem does not have.
+    """
+    if job.fault is not None:
+        return ""
+    known = problem.sizes(job.problem.source, job.problem.path)
+    if settings.size == "auto":
+        return SMOKE if context.device.type == "cpu" and SMOKE in known else problem.FULL
+    if settings.size not in known:
+        names = ", ".join(known)
+        raise RequestError(f"{job.problem.path} has no size {settings.size!r}; it has {names}")
+    return settings.size
 
 
 def _evaluate(
-    request: Request, context: Context, job: Job, output: Path, observer: Observer
+    request: Request, context: Context, job: Job, size: str, output: Path, observer: Observer
 ) -> Iterable[Row]:
-    size = size_of(request.settings, context, job.problem.source) if not job.fault else ""
     case: evaluate.Case | None = None
     fault = job.fault
     for solution in job.solutions:

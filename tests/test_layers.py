@@ -12,7 +12,9 @@ HARNESS = Path(__file__).resolve().parent.parent / "harness"
 #: Each line may import from lines below it, never from its own line or above.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "api"),
-    ("run", "recompute"),
+    ("commands",),
+    ("doctor",),
+    ("run", "recompute", "report_compare", "doctor_gpu", "doctor_tools"),
     ("report", "judge.evaluate"),
     ("judge.checks", "judge.audit"),
     ("judge.baseline",),
@@ -21,6 +23,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.device",),
     ("judge.toolchain", "judge.sandbox", "judge.compare"),
     ("judge.hints", "judge.warden"),
+    ("comparison",),
+    ("changes",),
+    ("sides",),
     ("results", "samples", "catalog"),
     ("lines", "files", "source", "config"),
     ("worker.__main__",),
@@ -33,7 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("worker.faults",),
     ("channel", "problem", "syntax"),
     ("cuda_ipc", "records"),
-    ("stats", "errors", "cpu"),
+    ("stats", "errors", "cpu", "findings"),
     ("__init__", "judge.__init__", "worker.__init__"),
 )
 #: The package's face loads the interface when it is asked for; nothing else may look up.

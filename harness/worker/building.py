@@ -10,6 +10,7 @@ Every build is recorded, also one whose failure the solution swallows.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.machinery
 import importlib.util
@@ -21,7 +22,7 @@ import sys
 import tempfile
 import time
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ import torch
 from torch.utils import cpp_extension
 
 from harness import cpu
-from harness.worker.faults import CompileFault, ContractFault
+from harness.worker.faults import CompileFault, ContractFault, describe
 
 _MARKER = "built.json"
 _DIAGNOSTIC = re.compile(
@@ -75,35 +76,47 @@ class Builder:
         inline, from_files = cpp_extension.load_inline, cpp_extension.load
 
         def load_inline(*args: Any, **kwargs: Any) -> Any:
-            call = _inline_call(inline, args, kwargs)
-            return self._build(inline, call, {"inline": call})
+            with self._recorded() as record:
+                call = _inline_call(inline, args, kwargs)
+                return self._build(inline, call, {"inline": call}, record)
 
         def load(*args: Any, **kwargs: Any) -> Any:
-            call = _named(("name", "sources"), args, kwargs)
-            files = call.get("sources") or []
-            files = [files] if isinstance(files, str) else files
-            texts = {str(f): Path(f).read_text(errors="replace") for f in files}
-            return self._build(from_files, call, {"files": call, "texts": texts})
+            with self._recorded() as record:
+                call = _named(("name", "sources"), args, kwargs)
+                files = call.get("sources") or []
+                files = [files] if isinstance(files, str) else files
+                texts = {str(f): Path(f).read_text(errors="replace") for f in files}
+                return self._build(from_files, call, {"files": call, "texts": texts}, record)
 
         cpp_extension.load_inline = load_inline
         cpp_extension.load = load
 
-    def _build(
-        self, build: Callable[..., Any], call: dict[str, Any], identity: dict[str, Any]
-    ) -> Any:
+    @contextlib.contextmanager
+    def _recorded(self) -> Iterator[Record]:
+        """Keep the record of a build, and of whatever makes it fail."""
         started = time.monotonic()
-        name = str(call["name"])
-        final = self.cache / self._key(identity)
-        record = Record(name=name, seconds=0.0, cached=(final / _MARKER).exists())
+        record = Record(name="", seconds=0.0, cached=False)
         self.records.append(record)
         try:
-            module = _open(final) if record.cached else self._make(build, call, final)
-            record.library = str(final / json.loads((final / _MARKER).read_text())["library"])
-        except CompileFault as fault:
-            record.error = str(fault)
+            yield record
+        except Exception as error:
+            record.error = describe(error)["message"]
             raise
         finally:
             record.seconds = time.monotonic() - started
+
+    def _build(
+        self,
+        build: Callable[..., Any],
+        call: dict[str, Any],
+        identity: dict[str, Any],
+        record: Record,
+    ) -> Any:
+        record.name = str(call["name"])
+        final = self.cache / self._key(identity)
+        record.cached = (final / _MARKER).exists()
+        module = _open(final) if record.cached else self._make(build, call, final)
+        record.library = str(final / json.loads((final / _MARKER).read_text())["library"])
         if isinstance(module, types.ModuleType):
             self.modules.append(module)
         return module
@@ -129,15 +142,16 @@ class Builder:
         folder = Path(tempfile.mkdtemp(prefix="building-", dir=self.cache))
         try:
             module = build(**(call | {"build_directory": str(folder), "verbose": False}))
-        except RuntimeError as error:
-            if not str(error).startswith("Error building extension"):
-                raise
+        except Exception as error:
             log = str(error)
             message = self._diagnose(log, folder, call)
             shutil.rmtree(folder, ignore_errors=True)
-            raise CompileFault(message, log) from None
+            if log.startswith("Error building extension"):
+                raise CompileFault(message, log) from None
+            raise
         libraries = sorted(folder.glob("*.so"))
         if len(libraries) != 1:
+            shutil.rmtree(folder, ignore_errors=True)
             raise CompileFault(f"the build of {call['name']!r} left {len(libraries)} libraries")
         kind = "module" if call.get("is_python_module", True) else "library"
         for part in folder.glob("*.o"):

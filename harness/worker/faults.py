@@ -60,10 +60,11 @@ def describe(error: BaseException, *, phase_kind: str = "exception") -> dict[str
         kind = "out_of_memory"
     else:
         kind = phase_kind
-    text = "".join(traceback.format_exception(error))
+    told = traceback.TracebackException.from_exception(error)  # also where str(error) raises
+    text = "".join(told.format())
     if isinstance(error, CompileFault):
         text = error.log + "\n" + text
-    lines = str(error).strip().splitlines()
+    lines = str(told).strip().splitlines()
     name = "" if isinstance(error, Fault | ProblemError) else f"{type(error).__name__}: "
     return {
         "kind": kind,

@@ -62,7 +62,7 @@ class Timer:
     def _wall_ms(self, side: Side, mode: str, ms: float) -> float:
         """Milliseconds of one call by the wall clock. Launches matter for short calls only: of
         long ones, whose outputs may be large, a single one tells."""
-        count = max(1, min(WALL_CALLS, math.ceil(WALL_MS / ms)))
+        count = max(1, min(WALL_CALLS, math.ceil(WALL_MS / max(ms, WALL_MS / WALL_CALLS))))
         return WallMeter().unit(side, mode, self.sets * count).ms / count
 
     def _warm_side(self, side: Side, mode: str, calls: int, seconds: float) -> float:

@@ -1,0 +1,83 @@
+"""The commands beside the main job: arguments -> what to show, and the exit status.
+
+Nothing here prints: cli.py shows what a command returns, a text as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from harness import comparison, doctor, report_compare
+from harness.errors import MachineError, RequestError
+from harness.findings import State
+from harness.report import one_line
+
+Outcome = tuple[RenderableType, int]  # what to show, exit status
+
+
+def compare(arguments: list[str]) -> Outcome:
+    """Results files side by side; exit status 1 for a regression, if that was asked for."""
+    parser = argparse.ArgumentParser(
+        prog="run_eval.py compare",
+        description="Results files side by side: across devices, or two runs on one device.",
+    )
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE.csv", help="results files")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    how.add_argument("--markdown", action="store_true", help="for a README or a pull request")
+    parser.add_argument(
+        "--fail-on-regression",
+        action="store_true",
+        help="exit status 1 if, between the last two runs on a device, anything got slower "
+        "beyond its interval or is no longer credited",
+    )
+    options = parser.parse_args(arguments)
+    found = comparison.read(options.files)
+    if options.fail_on_regression and not any(pair.compared for pair in found.pairs):
+        raise RequestError(
+            "--fail-on-regression needs two files with rows of the same problem, solution, size "
+            "and dtype on one device: there are none"
+        )
+    regressed = any(pair.regressed for pair in found.pairs)
+    status = 1 if options.fail_on_regression and regressed else 0
+    if options.json:
+        return json.dumps(comparison.plain(found), indent=1, allow_nan=False), status
+    if options.markdown:
+        return report_compare.markdown(found), status
+    return report_compare.screen(found), status
+
+
+def examine(arguments: list[str]) -> Outcome:
+    """What this machine can do; exit status 3 where the main job would not work."""
+    parser = argparse.ArgumentParser(
+        prog="run_eval.py doctor",
+        description="What this machine can do, and the command that mends what it cannot. "
+        "Exit status 0 only if `run_eval.py --problem kl_div` would work.",
+    )
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
+    findings = doctor.examine(parser.parse_args(arguments).device)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for header in ("", "state", "found"):
+        table.add_column(header, overflow="fold")
+    styles = {State.OK: "green", State.WARNING: "yellow", State.MISSING: "red"}
+    for one in findings:
+        state = Text(one.state.value, style=styles[one.state])
+        table.add_row(one.name, state, Text(one_line(one.detail)))
+    # Below the table, where a command stays one line.
+    remedies = [Text(f"{one.name}: {one_line(one.remedy)}") for one in findings if one.remedy]
+    fine = doctor.works(findings)
+    verdict = "run_eval.py --problem kl_div " + ("works here" if fine else "would not work here")
+    return Group(table, Text(""), *remedies, Text(verdict)), 0 if fine else MachineError.exit_status
+
+
+COMMANDS: dict[str, Callable[[list[str]], Outcome]] = {
+    "compare": compare,
+    "doctor": examine,
+}

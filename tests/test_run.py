@@ -1,0 +1,396 @@
+"""From a request to rows: what is refused before any work, what is resumed, where rows go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from support import HONEST, QUICK, TINY
+
+from harness import results, run
+from harness.config import Settings
+from harness.errors import MachineError, RequestError
+from harness.judge import baseline, device, evaluate, toolchain
+from harness.judge.baseline import Baseline
+from harness.records import Row, Status
+
+BROKEN = "class ModelNew(:\n"  # settled by its text alone: no worker is needed
+WRONG = HONEST.replace("mean(dim=1)", "sum(dim=1)")
+SIZED = TINY + "\nSIZES = {'smoke': {'ROWS': 4}, 'wide': {'COLUMNS': 128}}\n"
+
+
+@dataclass
+class Told:
+    """An observer that keeps what it is told."""
+
+    begun: list[tuple[str, str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def begin(self, problem: str, solution: str, size: str) -> None:
+        self.begun.append((problem, solution, size))
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def row(self, row: Row) -> None:
+        self.rows.append(row)
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+@pytest.fixture(autouse=True)
+def no_measuring() -> Iterator[None]:
+    with mock.patch.object(baseline, "measure", return_value=Baseline()):
+        yield
+
+
+@pytest.fixture
+def request_of(tmp_path: Path) -> Any:
+    """A request over a house of `problems` {name: text} and `solutions` {problem/name: text}."""
+
+    def make(
+        solutions: dict[str, str], problems: dict[str, str] | None = None, **changes: Any
+    ) -> run.Request:
+        for name, text in (problems or {"tiny": TINY}).items():
+            path = tmp_path / "problems" / f"{name}.py"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        (tmp_path / "solutions").mkdir(exist_ok=True)
+        for name, text in solutions.items():
+            path = tmp_path / "solutions" / f"{name}.py"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        settings = {k: changes.pop(k) for k in list(changes) if k in Settings.__dataclass_fields__}
+        return run.Request(
+            settings=Settings(**(QUICK | settings)),
+            problem_dir=tmp_path / "problems",
+            solution_dir=tmp_path / "solutions",
+            results_dir=tmp_path / "results",
+            cache_dir=tmp_path / "cache",
+            **changes,
+        )
+
+    return make
+
+
+def statuses(rows: list[Row]) -> list[str]:
+    return [row.verdict.status.value for row in rows]
+
+
+# --- what is evaluated --------------------------------------------------------------------------
+
+
+def test_every_solution_of_every_problem_gets_a_row_in_order(request_of: Any) -> None:
+    told = Told()
+    solutions = {"a/one": BROKEN, "a/two": "x = 1", "b/one": "None"}
+    rows = run.execute(request_of(solutions, {"a": TINY, "b": TINY}), told)
+    assert [(r.problem, r.solution) for r in rows] == [("a", "one"), ("a", "two"), ("b", "one")]
+    assert statuses(rows) == ["contract_error"] * 3
+    assert told.rows == rows
+    assert [b[:2] for b in told.begun] == [("a", "one"), ("a", "two"), ("b", "one")]
+
+
+def test_one_problem_and_one_solution_can_be_named(request_of: Any) -> None:
+    solutions = {"a/one": BROKEN, "a/two": BROKEN, "b/one": BROKEN}
+    request = request_of(solutions, {"a": TINY, "b": TINY}, problem="a", solution="two")
+    assert [(r.problem, r.solution) for r in run.execute(request, Told())] == [("a", "two")]
+
+
+def test_a_failure_does_not_stop_the_solutions_after_it(request_of: Any) -> None:
+    solutions = {
+        "tiny/a_broken": BROKEN,
+        "tiny/b_raises": "1 / 0\n" + HONEST,
+        "tiny/c_wrong": WRONG,
+        "tiny/d_right": HONEST,
+    }
+    told = Told()
+    rows = run.execute(request_of(solutions), told)
+    assert statuses(rows) == ["contract_error", "load_error", "wrong_output", "pass"]
+    assert len({row.run_id for row in rows}) == 1
+    assert "check forward 1/1, size full" in told.notes
+
+
+def test_a_faulty_problem_is_a_reference_error_for_all_of_its_solutions_only(
+    request_of: Any,
+) -> None:
+    problems = {
+        "a": TINY.replace("class Model", "class Other"),
+        "b": TINY.replace("torch.randn(ROWS", "torch.randn(-ROWS"),
+        "c": TINY,
+        "d": TINY + "\nSIZES = {'smoke': {'ROWS': 2 ** 3}}\n",
+    }
+    solutions = {f"{name}/{n}": HONEST for name in "abd" for n in ("x", "y")} | {"c/x": BROKEN}
+    rows = run.execute(request_of(solutions, problems), Told())
+    found = {(row.problem, row.solution): row.verdict for row in rows}
+    assert [v.status for (p, _), v in found.items() if p != "c"] == [Status.REFERENCE_ERROR] * 6
+    assert found["c", "x"].status is Status.CONTRACT_ERROR
+    assert "a.py:8: the problem file defines no Model" in found["a", "x"].message
+    assert "b.py:14: get_inputs failed" in found["b", "y"].message
+    assert "d.py:16: SIZES must be literal" in found["d", "x"].message
+
+
+def test_a_faulty_reference_is_found_once_and_not_once_a_solution(request_of: Any) -> None:
+    solutions = {f"tiny/{n}": HONEST for n in ("x", "y", "z")}
+    failing = {"tiny": TINY.replace("torch.randn(ROWS", "torch.randn(-ROWS")}
+    with mock.patch.object(evaluate, "open_case", wraps=evaluate.open_case) as opened:
+        run.execute(request_of(solutions, failing), Told())
+    assert opened.call_count == 1
+
+
+def test_the_reference_is_left_alone_where_no_solution_can_run(request_of: Any) -> None:
+    solutions = {"tiny/cuda": "DEVICES = ('cuda',)\n" + HONEST, "tiny/broken": BROKEN}
+    with mock.patch.object(evaluate, "open_case", side_effect=AssertionError):
+        rows = run.execute(request_of(solutions), Told())
+    assert sorted(statuses(rows)) == ["contract_error", "skipped"]
+
+
+def test_what_the_baseline_has_to_say_is_told(request_of: Any) -> None:
+    told = Told()
+    noted = Baseline(notes=("torch.compile (default) failed: no compiler",))
+    with mock.patch.object(baseline, "measure", return_value=noted):
+        run.execute(request_of({"tiny/wrong": WRONG}), told)
+    assert told.warnings == ["torch.compile (default) failed: no compiler"]
+
+
+# --- sizes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "wanted"),
+    [(SIZED, "auto", "smoke"), (TINY, "auto", "full"), (SIZED, "full", "full")],
+    ids=["smoke where there is one", "full where there is none", "the one that is named"],
+)
+def test_the_size_on_a_cpu(request_of: Any, text: str, size: str, wanted: str) -> None:
+    request = request_of({"tiny/x": BROKEN}, {"tiny": text}, size=size)
+    assert [row.size for row in run.execute(request, Told())] == [wanted]
+
+
+def test_an_unknown_size_is_refused_before_any_work(request_of: Any) -> None:
+    told = Told()
+    request = request_of({"tiny/x": BROKEN}, {"tiny": SIZED}, size="huge")
+    with pytest.raises(RequestError, match=r"no size 'huge'; it has full, smoke, wide"):
+        run.execute(request, told)
+    assert told.begun == []
+
+
+# --- refusals -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"problem": "tinny"}, "no problem 'tinny' .*nearest: tiny"),
+        ({"problem": "tiny", "solution": "rigth"}, "no solution 'rigth' .*nearest: right"),
+        ({"problem": "bare"}, "problem bare has no solutions in .*bare; add a file there"),
+    ],
+)
+def test_what_is_not_there_is_refused_with_the_nearest(
+    request_of: Any, changes: dict[str, str], message: str
+) -> None:
+    request = request_of({"tiny/right": HONEST}, {"tiny": TINY, "bare": TINY}, **changes)
+    with pytest.raises(RequestError, match=message):
+        run.execute(request, Told())
+
+
+def test_nothing_to_evaluate_is_refused(request_of: Any, tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="no solutions in"):
+        run.execute(request_of({}), Told())
+    for path in (tmp_path / "problems").iterdir():
+        path.unlink()
+    with pytest.raises(RequestError, match="no problem files in"):
+        run.execute(request_of({}, {"_hidden": TINY}), Told())
+
+
+@pytest.mark.parametrize("place", ["under a file", "a folder"])
+def test_an_output_that_cannot_be_written_is_refused_before_any_work(
+    request_of: Any, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    output = tmp_path / "file" / "x.csv" if place == "under a file" else tmp_path
+    told = Told()
+    with pytest.raises(MachineError, match="cannot be written; choose another with --output"):
+        run.execute(request_of({"tiny/x": BROKEN}, output=output), told)
+    assert told.begun == []
+
+
+@pytest.mark.parametrize("place", ["cache", "results"])
+def test_a_cache_or_log_folder_that_cannot_be_written_is_refused_before_any_work(
+    request_of: Any, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / place).write_text("a file where a folder is needed")
+    told = Told()
+    request = request_of({"tiny/x": HONEST}, output=tmp_path / "x.csv")
+    with pytest.raises(MachineError, match=rf"{place}.* cannot be written"):
+        run.execute(request, told)
+    assert told.begun == []
+
+
+NO_TOOLS = toolchain.Toolchain(compiler=None, ninja=None, nvcc=None, cuda_home=None)
+BUILDS = "from torch.utils.cpp_extension import load_inline\nload_inline(name='x', {})\n" + HONEST
+
+
+def test_a_missing_compiler_is_refused_before_any_work_where_one_is_needed(
+    request_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toolchain, "find", lambda: NO_TOOLS)
+    told = Told()
+    with pytest.raises(MachineError, match=r"no C\+\+ compiler"):
+        run.execute(request_of({"tiny/x": BUILDS.format("cpp_sources='int a;'")}), told)
+    assert told.begun == []
+
+
+def test_a_missing_compiler_is_no_matter_where_nothing_is_built_here(
+    request_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toolchain, "find", lambda: NO_TOOLS)
+    solutions = {
+        "tiny/cuda": BUILDS.format("cpp_sources='', cuda_sources='int a;'"),
+        "tiny/x": WRONG,
+    }
+    rows = run.execute(request_of(solutions), Told())
+    assert statuses(rows) == ["skipped", "wrong_output"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+@pytest.mark.parametrize("name", ["cuda", "cuda:0", "cuda:7"])
+def test_a_device_that_is_not_there_is_refused_before_any_work(request_of: Any, name: str) -> None:
+    told = Told()
+    with pytest.raises(MachineError, match="CUDA"):
+        run.execute(request_of({"tiny/x": BROKEN}, device=name), told)
+    assert told.begun == []
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def test_each_row_is_on_disk_before_the_next_solution_begins(request_of: Any) -> None:
+    request = request_of({f"tiny/{n}": BROKEN for n in "abc"})
+    counts = []
+
+    class Looking(Told):
+        def begin(self, problem: str, solution: str, size: str) -> None:
+            files = list(request.results_dir.glob("*.csv"))
+            counts.append(len(results.read(files[0])) if files else 0)
+
+    run.execute(request, Looking())
+    assert counts == [0, 1, 2]
+
+
+def test_rows_go_to_the_devices_file_or_where_they_are_sent(
+    request_of: Any, tmp_path: Path
+) -> None:
+    rows = run.execute(request_of({"tiny/x": BROKEN}), Told())
+    (file,) = (tmp_path / "results").glob("*.csv")
+    assert results.plain(results.read(file)) == [rows[0].flat()]
+    output = tmp_path / "new folder" / "my.csv"
+    run.execute(request_of({"tiny/x": BROKEN}, output=output), Told())
+    assert len(results.read(output)) == 1
+
+
+def test_raw_samples_are_kept_beside_the_results(request_of: Any, tmp_path: Path) -> None:
+    (row,) = run.execute(request_of({"tiny/right": HONEST}), Told())
+    (raw,) = (tmp_path / "results" / "raw").iterdir()
+    assert row.run_id in raw.name
+    assert "right" in raw.name
+
+
+def test_a_second_run_takes_what_is_done_from_the_results(request_of: Any) -> None:
+    solutions = {"tiny/a": BROKEN, "tiny/b": WRONG}
+    request = request_of(solutions)
+    first = run.execute(request, Told())
+    told = Told()
+    with mock.patch.object(evaluate, "open_case", side_effect=AssertionError):
+        again = run.execute(request, told)
+    assert [row.flat() for row in again] == [row.flat() for row in first]
+    assert sum(note.startswith("taken from") for note in told.notes) == 2
+    (file,) = request.results_dir.glob("*.csv")
+    assert len(results.read(file)) == 2
+
+
+def test_a_fresh_run_measures_again(request_of: Any) -> None:
+    first = run.execute(request_of({"tiny/a": BROKEN}), Told())
+    again = run.execute(request_of({"tiny/a": BROKEN}, fresh=True), Told())
+    assert again[0].run_id != first[0].run_id
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"solutions": {"tiny/a": BROKEN + "#"}},
+        {"problems": {"tiny": TINY + "#"}},
+        {"trials": 2},
+        {"dtype": "float64"},
+        {"size": "smoke"},
+    ],
+    ids=["solution", "problem", "settings", "dtype", "size"],
+)
+def test_what_has_changed_since_is_done_again(request_of: Any, changed: dict[str, Any]) -> None:
+    original: dict[str, Any] = {"solutions": {"tiny/a": BROKEN}, "problems": {"tiny": SIZED}}
+    first = run.execute(request_of(**original, size="full"), Told())
+    if "problems" in changed:
+        changed = {"problems": {"tiny": SIZED + "#"}}
+    again = run.execute(request_of(**({"size": "full"} | original | changed)), Told())
+    assert again[0].run_id != first[0].run_id
+
+
+def test_what_was_skipped_or_not_judged_is_tried_again(request_of: Any) -> None:
+    solutions = {"tiny/a": "DEVICES = ('cuda',)\n" + HONEST}
+    first = run.execute(request_of(solutions), Told())
+    assert statuses(first) == ["skipped"]
+    assert run.execute(request_of(solutions), Told())[0].run_id != first[0].run_id
+
+
+def test_a_line_cut_short_is_set_aside_and_done_again(
+    request_of: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    request = request_of({"tiny/a": BROKEN, "tiny/b": BROKEN + "#"})
+    first = run.execute(request, Told())
+    (file,) = request.results_dir.glob("*.csv")
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-20])
+    again = run.execute(request, Told())
+    assert again[0].run_id == first[0].run_id
+    assert again[1].run_id != first[1].run_id
+    assert len(results.read(file)) == 2
+    assert "set aside" in caplog.text
+
+
+def test_an_output_that_is_no_results_file_is_refused_and_left_alone(
+    request_of: Any, tmp_path: Path
+) -> None:
+    output = tmp_path / "notes.csv"
+    output.write_text("a,b\n1,2\n")
+    with pytest.raises(RequestError, match="no results file"):
+        run.execute(request_of({"tiny/a": BROKEN}, output=output), Told())
+    assert output.read_text() == "a,b\n1,2\n"
+
+
+# --- building alone -----------------------------------------------------------------------------
+
+
+def test_building_alone_writes_no_rows_and_needs_no_device(request_of: Any, tmp_path: Path) -> None:
+    solutions = {"tiny/a": BROKEN, "tiny/cuda": "DEVICES = ('cuda',)\n" + HONEST}
+    rows = run.execute(request_of(solutions, build_only=True, device="cuda"), Told())
+    assert statuses(rows) == ["contract_error", "built"]
+    assert not list((tmp_path / "results").glob("*.csv"))
+
+
+def test_building_alone_has_an_architecture_without_a_gpu(request_of: Any) -> None:
+    context = run.make_context(request_of({}, build_only=True))
+    assert context.device.arch is not None
+    assert context.device.type == "cpu"
+    if not torch.cuda.is_available():
+        assert context.device.arch == device.COMMON_ARCH
+
+
+def test_several_architectures_are_taken_as_the_settings_allow_them(request_of: Any) -> None:
+    context = run.make_context(request_of({}, build_only=True, cuda_arch="8.0;9.0a"))
+    assert context.settings.cuda_arch == "8.0;9.0a"

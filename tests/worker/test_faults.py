@@ -1,0 +1,72 @@
+"""An exception of a solution as data: the kind is by type, never by a word in its message."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from harness.errors import ProblemError
+from harness.worker import faults
+from harness.worker.faults import (
+    CompileFault,
+    ContractFault,
+    MachineFault,
+    NoBackwardFault,
+    describe,
+)
+
+
+class OutOfMemory(Exception):
+    """Only called so."""
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (ValueError("first\nsecond"), "exception", "ValueError: first"),
+        (KeyError("x"), "exception", "KeyError: 'x'"),
+        (KeyboardInterrupt(), "exception", "KeyboardInterrupt: "),
+        (SystemExit(0), "exception", "SystemExit: 0"),
+        (MemoryError(), "out_of_memory", "MemoryError: "),
+        (torch.OutOfMemoryError("tried"), "out_of_memory", "OutOfMemoryError: tried"),
+        (OutOfMemory("out of memory"), "exception", "OutOfMemory: out of memory"),
+        (RuntimeError("compile error: CUDA out of memory"), "exception", "RuntimeError: compile"),
+        (ContractFault("broken"), "contract", "broken"),
+        (CompileFault("line", "the whole log"), "compile", "line"),
+        (NoBackwardFault("none"), "no_backward", "none"),
+        (MachineFault("no device"), "machine", "no device"),
+        (ProblemError("why", path="p.py", line=3), "problem", "p.py:3: why"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_a_fault_has_a_kind_and_one_line(error: BaseException, kind: str, message: str) -> None:
+    found = describe(error)
+    assert found["kind"] == kind
+    assert found["message"].startswith(message)
+    assert "\n" not in found["message"]
+    json.dumps(found)
+
+
+def test_the_text_is_the_traceback_and_for_a_build_the_compilers_log_first() -> None:
+    try:
+        raise CompileFault("line", "the whole log")
+    except CompileFault as error:
+        text = describe(error)["text"]
+    assert text.startswith("the whole log")
+    assert "Traceback" in text
+
+
+def test_text_without_end_is_cut() -> None:
+    found = describe(RuntimeError("x" * 1_000_000))
+    assert len(found["text"]) <= faults.MAX_TRACEBACK
+    assert len(found["message"]) <= 2000
+
+
+def test_an_error_that_cannot_be_shown_is_described_all_the_same() -> None:
+    class Hostile(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no")
+
+    assert describe(Hostile())["kind"] == "exception"

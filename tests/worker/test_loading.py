@@ -1,0 +1,118 @@
+"""Weights are taken over by name, else in order, else not at all; a solution is a module."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.worker.faults import ContractFault
+from harness.worker.loading import MODULE_NAME, adopt_state, import_solution
+
+
+def net(**parts: torch.nn.Module | torch.Tensor) -> torch.nn.Module:
+    """A module of the given layers and buffers."""
+    module = torch.nn.Module()
+    for name, part in parts.items():
+        if isinstance(part, torch.Tensor):
+            module.register_buffer(name, part)
+        else:
+            module.add_module(name, part)
+    return module
+
+
+def test_equal_names_are_taken_over_by_name_whatever_their_order() -> None:
+    reference = net(a=torch.nn.Linear(3, 3), b=torch.nn.Linear(3, 3))
+    model = net(b=torch.nn.Linear(3, 3), a=torch.nn.Linear(3, 3))
+    assert adopt_state(model, reference) == {}
+    for name, tensor in reference.named_parameters():
+        assert torch.equal(model.get_parameter(name), tensor)
+
+
+def test_buffers_are_taken_over_too() -> None:
+    reference, model = (net(n=torch.nn.BatchNorm1d(4)) for _ in range(2))
+    reference.get_buffer("n.running_mean").fill_(3.0)
+    assert adopt_state(model, reference) == {}
+    assert model.get_buffer("n.running_mean").tolist() == [3.0] * 4
+
+
+def test_a_buffer_that_only_the_solution_has_is_its_own_business() -> None:
+    scratch = torch.full((7,), 5.0)
+    reference = net(a=torch.nn.Linear(2, 2))
+    assert adopt_state(net(a=torch.nn.Linear(2, 2), scratch=scratch), reference) == {}
+    renamed = net(own=torch.nn.Linear(2, 2), scratch=scratch)
+    assert adopt_state(renamed, reference) == {"own.weight": "a.weight", "own.bias": "a.bias"}
+    assert torch.equal(renamed.get_parameter("own.weight"), reference.get_parameter("a.weight"))
+    assert scratch.tolist() == [5.0] * 7
+
+
+def test_other_names_are_taken_over_in_order_and_mapped() -> None:
+    reference = net(a=torch.nn.Linear(3, 2), n=torch.nn.BatchNorm1d(2))
+    model = net(x=torch.nn.Linear(3, 2), y=torch.nn.BatchNorm1d(2))
+    reference.get_buffer("n.running_var").fill_(9.0)
+    assert adopt_state(model, reference) == {
+        "x.weight": "a.weight",
+        "x.bias": "a.bias",
+        "y.weight": "n.weight",
+        "y.bias": "n.bias",
+    }
+    assert torch.equal(model.get_parameter("x.weight"), reference.get_parameter("a.weight"))
+    assert model.get_buffer("y.running_var").tolist() == [9.0] * 2
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        net(a=torch.nn.Linear(3, 4)),
+        net(a=torch.nn.Linear(3, 2), extra=torch.nn.Linear(1, 1)),
+        net(a=torch.nn.Linear(3, 2, bias=False)),
+        net(),
+    ],
+    ids=["another shape", "one layer more", "one parameter less", "none"],
+)
+def test_parameters_that_fit_neither_way_are_listed_on_both_sides(model: torch.nn.Module) -> None:
+    with pytest.raises(ContractFault) as caught:
+        adopt_state(model, net(a=torch.nn.Linear(3, 2)))
+    assert "the reference has [a.weight (2, 3), a.bias (2,)]" in str(caught.value)
+    listed = [f"{name} {tuple(tensor.shape)}" for name, tensor in model.named_parameters()]
+    assert f"ModelNew has [{', '.join(listed)}]" in str(caught.value)
+
+
+def test_buffers_that_fit_neither_way_are_listed_on_both_sides() -> None:
+    reference = net(table=torch.zeros(4))
+    with pytest.raises(ContractFault, match=r"the buffers differ.*\[table \(4,\)\].*\[\]"):
+        adopt_state(net(), reference)
+
+
+def test_the_solution_keeps_its_own_storage() -> None:
+    reference, model = (net(a=torch.nn.Linear(2, 2)) for _ in range(2))
+    adopt_state(model, reference)
+    reference.get_parameter("a.weight").data.zero_()
+    assert model.get_parameter("a.weight").count_nonzero() > 0
+
+
+def test_nothing_to_take_over_is_fine() -> None:
+    assert adopt_state(net(), net()) == {}
+
+
+def test_a_solution_is_imported_as_a_module_of_its_own_file(tmp_path: Path) -> None:
+    source = "import inspect\nclass ModelNew:\n    def f(self): return 5\n"
+    model = import_solution(source, tmp_path, "fused.py")
+    assert sys.modules[MODULE_NAME].ModelNew is model
+    assert sys.modules[MODULE_NAME].__file__ == str(tmp_path / "fused.py")
+    import inspect
+
+    assert "return 5" in inspect.getsource(model.f)  # as triton reads its kernels
+
+
+@pytest.mark.parametrize("source", ["x = 1", "ModelNew = 3", "def Model(): pass"])
+def test_a_file_without_a_modelnew_breaks_the_contract(tmp_path: Path, source: str) -> None:
+    with pytest.raises(ContractFault, match=r"s\.py defines no class ModelNew"):
+        import_solution(source, tmp_path, "s.py")
+
+
+def test_what_a_file_raises_passes_through(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        import_solution("1 / 0", tmp_path, "s.py")

@@ -1,0 +1,225 @@
+"""Epochs on a CPU: which side runs when, on which inputs, and what is kept. No time is asserted."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import torch
+
+from harness.problem import Draw, Instance
+from harness.worker import meters, timing
+from harness.worker.calls import CallSet, Side, call_set
+from harness.worker.faults import ContractFault
+from harness.worker.meters import HostBound, Unit
+from harness.worker.timing import Timer
+
+CPU = torch.device("cpu")
+
+SOURCE = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return 2 * x
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+
+
+class Counted(torch.nn.Module):
+    """The model of `SOURCE`; notes the side and the input's values of each call."""
+
+    def __init__(self, name: str, log: list[tuple[str, float]]) -> None:
+        super().__init__()
+        self.name = name
+        self.log = log
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.log.append((self.name, float(x.detach()[0, 0])))
+        return 2 * x
+
+
+class Steady:
+    """A meter by which the reference takes 4 ms and the candidate 2 ms a call."""
+
+    def unit(self, side: Side, mode: str, sets: list[CallSet]) -> Unit:
+        prepared = [side.prepare(mode, s) for s in sets]
+        outputs = [side.run(mode, s, p) for s, p in zip(sets, prepared, strict=True)]
+        ms = {"reference": 4.0, "candidate": 2.0}[side.name]
+        return Unit(ms=ms * len(sets), outputs=outputs)
+
+
+def instance() -> Instance:
+    return Instance(source=SOURCE, path="p.py", size="full", dtype=torch.float32, device=CPU)
+
+
+def timer(log: list[tuple[str, float]], meter: Any = None) -> Timer:
+    return Timer(
+        instance=instance(),
+        reference=Side("reference", Counted("reference", log)),
+        candidate=Side("candidate", Counted("candidate", log)),
+        meter=meter or Steady(),
+    )
+
+
+def epoch(of: Timer, mode: str = "forward", *, repeat: int = 1, **changes: Any) -> dict[str, Any]:
+    order: dict[str, Any] = {"seeds": [1, 2, 3], "grad_seeds": [4, 5, 6], "blocks": 3}
+    return of.epoch(mode, repeat=repeat, **({"order_seed": 7} | order | changes))
+
+
+def test_an_epoch_answers_two_units_of_each_side_a_block() -> None:
+    answer = epoch(timer([]), repeat=2)
+    assert len(answer["blocks"]) == 3
+    for block in answer["blocks"]:
+        assert block["reference"] == [24.0, 24.0]  # of 3 sets, twice
+        assert block["candidate"] == [12.0, 12.0]
+        start, end = block["span_ns"]
+        assert start <= end
+
+
+def test_a_block_is_a_b_b_a_or_b_a_a_b_and_both_occur() -> None:
+    log: list[tuple[str, float]] = []
+    of = timer(log)
+    orders = set()
+    for seed in range(6):
+        log.clear()
+        epoch(of, order_seed=seed, seeds=[1], grad_seeds=[2])
+        calls = [name for name, _ in log[2:]]  # after one call of each side on the new inputs
+        blocks = [tuple(calls[i : i + 4]) for i in range(0, len(calls), 4)]
+        assert len(blocks) == 3 + 1  # one is thrown away
+        assert all(b[0] == b[3] != b[1] == b[2] for b in blocks)
+        orders |= {b[0] for b in blocks}
+    assert orders == {"reference", "candidate"}
+
+
+def test_both_sides_get_the_same_inputs_drawn_from_the_seeds() -> None:
+    log: list[tuple[str, float]] = []
+    epoch(timer(log), seeds=[11, 12], grad_seeds=[1, 2])
+    wanted = {float(instance().inputs(Draw(seed=s))[0][0, 0]) for s in (11, 12)}
+    for name in ("reference", "candidate"):
+        assert {value for side, value in log if side == name} == wanted
+
+
+def test_an_epoch_never_reuses_the_inputs_of_the_one_before() -> None:
+    log: list[tuple[str, float]] = []
+    of = timer(log)
+    epoch(of, seeds=[1, 2], grad_seeds=[1, 2])
+    first = {value for _, value in log}
+    log.clear()
+    epoch(of, seeds=[3, 4], grad_seeds=[1, 2])
+    assert not first & {value for _, value in log}
+
+
+@pytest.mark.parametrize("mode", ["forward", "forward_train", "backward", "forward_backward"])
+def test_what_is_kept_is_what_timed_calls_of_the_candidate_returned(mode: str) -> None:
+    of = timer([])
+    answer = epoch(of, mode, seeds=[8, 9], grad_seeds=[3, 4])
+    assert answer["kept"] == len(of.kept) == 2 * 3
+    for unit in of.kept:
+        assert len(unit) == 2
+        for seed, grad_seed, kept in zip((8, 9), (3, 4), unit, strict=True):
+            calls = call_set(instance(), Draw(seed=seed), grad=True, grad_seed=grad_seed)
+            output, grads = Side("x", Counted("x", [])).run("forward_backward", calls, None)
+            if mode in ("forward", "forward_train"):
+                assert torch.equal(kept, output.detach())
+            elif mode == "backward":
+                assert torch.equal(kept["x"], grads["x"])
+            else:
+                assert torch.equal(kept[0], output.detach())
+                assert torch.equal(kept[1]["x"], grads["x"])
+
+
+def test_large_outputs_are_kept_of_the_last_unit_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "KEEP_BYTES", 3 * 4 * 8 * 4)  # one unit of three outputs
+    of = timer([])
+    assert epoch(of)["kept"] == 1
+    assert len(of.kept[0]) == 3
+
+
+def test_a_subclass_returned_in_a_timed_call_is_refused() -> None:
+    class Lazy(torch.Tensor):
+        pass
+
+    class Late(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (2 * x).as_subclass(Lazy)
+
+    of = timer([])
+    of.candidate = Side("candidate", Late())
+    with pytest.raises(ContractFault, match="Lazy"):
+        epoch(of)
+
+
+def test_garbage_collection_is_on_again_after_an_epoch_also_after_an_error() -> None:
+    import gc
+
+    epoch(timer([]))
+    assert gc.isenabled()
+
+    class Broken:
+        def unit(self, side: Side, mode: str, sets: list[CallSet]) -> Unit:
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        epoch(timer([], Broken()))
+    assert gc.isenabled()
+
+
+def test_warming_up_calls_both_sides_often_enough_and_estimates_each() -> None:
+    log: list[tuple[str, float]] = []
+    answer = timer(log).warm_up("forward", 1, calls=7, seconds=0.0)
+    assert answer["ms"] == {"reference": 4.0, "candidate": 2.0}
+    assert not answer["host_bound"]
+    assert set(answer["wall_ms"]) == {"reference", "candidate"}
+    assert all(value > 0 for value in answer["wall_ms"].values())
+    for name in ("reference", "candidate"):
+        assert sum(side == name for side, _ in log) >= 7
+
+
+def test_a_side_that_is_host_bound_puts_both_on_the_wall_clock() -> None:
+    class Bound(Steady):
+        def unit(self, side: Side, mode: str, sets: list[CallSet]) -> Unit:
+            if side.name == "candidate":
+                raise HostBound("needs the host")
+            return super().unit(side, mode, sets)
+
+    of = timer([], Bound())
+    answer = of.warm_up("forward", 1, calls=2, seconds=0.0)
+    assert answer["host_bound"]
+    assert all(value > 0 for value in answer["ms"].values())
+    assert all(unit > 0 for block in epoch(of)["blocks"] for unit in block["reference"])
+
+
+def test_a_clock_that_stands_still_is_answered_and_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(meters, "_clock", lambda: 0)
+    of = timer([], meters.CpuMeter())
+    assert of.warm_up("forward", 1, calls=2, seconds=0.0)["ms"]["candidate"] == 0.0
+
+
+@pytest.mark.parametrize("mode", ["forward", "forward_train", "backward", "forward_backward"])
+def test_the_cpus_meter_runs_each_set_once_and_prepares_before_the_clock(
+    monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    log: list[Any] = []
+    monkeypatch.setattr(meters, "_clock", lambda: log.append(("clock", 0.0)) or 10**6 * len(log))
+    calls = [call_set(instance(), Draw(seed=s), grad=True, grad_seed=1) for s in (1, 2)]
+    unit = meters.CpuMeter().unit(Side("candidate", Counted("candidate", log)), mode, calls)
+    between = log[log.index(("clock", 0.0)) + 1 : -1]
+    assert len(unit.outputs) == 2
+    assert len(between) == (0 if mode == "backward" else 2)
+    assert sum(name == "candidate" for name, _ in log) == 2
+
+
+def test_the_order_of_blocks_comes_from_the_judges_seed() -> None:
+    logs: list[list[tuple[str, float]]] = [[], []]
+    for log in logs:
+        random.seed()
+        epoch(timer(log), order_seed=5)
+    assert logs[0] == logs[1]
