@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness import comparison, doctor, report_compare
+from harness import catalog, comparison, config, doctor, fitness, report_compare, run
 from harness.errors import MachineError, RequestError
 from harness.findings import State
 from harness.report import one_line
@@ -77,7 +77,37 @@ def examine(arguments: list[str]) -> Outcome:
     return Group(table, Text(""), *remedies, Text(verdict)), 0 if fine else MachineError.exit_status
 
 
+def lint(arguments: list[str]) -> Outcome:
+    """Which problems are fit to judge by; exit status 1 where one is not."""
+    parser = argparse.ArgumentParser(
+        prog="run_eval.py lint",
+        description="Is a problem fit to judge by? Mutants of its reference (zeros, an input "
+        "unread, half of the data, an operation skipped, ...) must fail by the rules that "
+        "solutions are judged by. Those that do not are listed, with their error.",
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--problem", help="a problem's name, or the path of a problem file")
+    what.add_argument("--all", action="store_true", help="every problem")
+    parser.add_argument("--problem-dir", type=Path, default=run.ROOT / "problems")
+    parser.add_argument("--size", help="auto (smoke where there is one), full, or another size")
+    parser.add_argument("--device", help="auto, cpu, cuda or cuda:N")
+    parser.add_argument("--dtype", help="float32, float16, bfloat16 or float64")
+    parser.add_argument("--config", type=Path, help="a preset (YAML)")
+    parser.add_argument("--strict", action="store_true", help="refuse what is in doubt as well")
+    options = parser.parse_args(arguments)
+    overrides = {name: getattr(options, name) for name in ("size", "device", "dtype")}
+    settings = config.load(options.config, overrides)
+    known = catalog.find_problems(options.problem_dir)
+    names = [options.problem] if options.problem else sorted(known)
+    if not names:
+        raise RequestError(f"no problem files in {options.problem_dir}")
+    found = fitness.examine(names, options.problem_dir, settings)
+    fit = all(one.fit(strict=options.strict) for one in found)
+    return fitness.screen(found, strict=options.strict), 0 if fit else 1
+
+
 COMMANDS: dict[str, Callable[[list[str]], Outcome]] = {
     "compare": compare,
     "doctor": examine,
+    "lint": lint,
 }

@@ -20,8 +20,8 @@ from harness.errors import RequestError, hint, nearest
 from harness.records import MODES
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
-#: What may be done to drawn inputs: problem.VARIATIONS, and `odd_size` (the size `odd`).
-VARIATIONS = ("as_given", "scaled", "heavy_tailed", "region", "odd_size")
+VARIATIONS = ("as_given", "scaled", "heavy_tailed", "region", "signs", "large", "small")
+LAYOUTS = ("strided", "misaligned")
 COMPILE_MODES = ("default", "max-autotune", "reduce-overhead")  # of torch.compile
 SANDBOXES = ("auto", "default", "strict")
 PRESETS = Path(__file__).resolve().parent.parent / "configs"
@@ -47,11 +47,17 @@ class Settings:
     trials: int = 5
     """Correctness trials, each with inputs from a fresh secret seed."""
 
-    variations: tuple[str, ...] = ("as_given", "scaled", "heavy_tailed", "region")
+    variations: tuple[str, ...] = VARIATIONS
     """What is done to drawn inputs, taken in turn over the trials: some of `VARIATIONS`."""
 
+    layouts: tuple[str, ...] = ("strided",)
+    """How inputs lie in memory, tried beside contiguous: some of `LAYOUTS`; empty: nothing."""
+
+    require_views: bool = False
+    """Whether a solution that raises for what is not contiguous fails; else that is a flag."""
+
     modes: tuple[str, ...] = MODES
-    """What is timed: some of `records.MODES`."""
+    """What is timed: some of `records.MODES`; empty: solutions are checked only."""
 
     compile_baseline: tuple[str, ...] = ("default",)
     """Modes of `torch.compile` timed as baseline: some of `COMPILE_MODES`; empty: none."""
@@ -171,7 +177,9 @@ RULES: dict[str, Rule] = {
     "size": _text(r"\w[\w.-]*", "auto or the name of one of the problem's sizes"),
     "trials": _whole(1, 1000),
     "variations": _some_of(VARIATIONS),
-    "modes": _some_of(MODES),
+    "layouts": _some_of(LAYOUTS, least=0),
+    "require_views": _FLAG,
+    "modes": _some_of(MODES, least=0),
     "compile_baseline": _some_of(COMPILE_MODES, least=0),
     "epochs_min": _whole(2, 1000),
     "epochs_max": _whole(2, 1000),

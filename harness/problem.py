@@ -9,30 +9,22 @@ from __future__ import annotations
 
 import ast
 import inspect
-import math
 import random
 import sys
 import types
-import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
+from harness.draws import VARIATIONS, Draw, lay_out, vary
 from harness.errors import ProblemError, RequestError
+from harness.trees import map_tensors, walk_tensors
+
+__all__ = ["FULL", "Draw", "Instance", "sizes"]
 
 FULL = "full"  # the size of the constants as written
-_CHUNK = 1 << 26  # elements; bounds the temporaries of a variation
-
-
-@dataclass(frozen=True, kw_only=True)
-class Draw:
-    """Names one set of inputs: a seed and what is done to the drawn values."""
-
-    seed: int
-    variation: str = "as_given"
 
 
 class Instance:
@@ -62,6 +54,15 @@ class Instance:
                 f"GRAD_INPUTS names {sorted(unknown)}, forward takes {self.argument_names}",
                 path=path,
             )
+        if unknown := set(self.variations) - set(VARIATIONS):
+            raise ProblemError(
+                f"VARIATIONS names {sorted(unknown)}; there are {', '.join(VARIATIONS)}", path=path
+            )
+
+    @property
+    def variations(self) -> tuple[str, ...]:
+        """The file's own `VARIATIONS`: those that its inputs allow; without them, all."""
+        return tuple(self._module.get("VARIATIONS", VARIATIONS))
 
     @property
     def tolerances(self) -> dict[torch.dtype, tuple[float, float]]:
@@ -95,17 +96,18 @@ class Instance:
                 drawn = self.guard("get_inputs", lambda: list(self._module["get_inputs"]()))
             inputs = [map_tensors(self._cast, value) for value in drawn]
             vary(inputs, draw)
-        return inputs
+            return lay_out(inputs, draw)
+
+    def input_names(self, inputs: list[Any]) -> list[str]:
+        """What `inputs` are called: forward's arguments, then `input3`, `input4`, ..."""
+        extra = range(len(self.argument_names), len(inputs))
+        return [*self.argument_names, *(f"input{i}" for i in extra)][: len(inputs)]
 
     def leaves(self, inputs: list[Any]) -> dict[str, torch.Tensor]:
         """The floating tensors among `inputs` whose gradients are checked, by name."""
-        names = [
-            self.argument_names[i] if i < len(self.argument_names) else f"input{i}"
-            for i in range(len(inputs))
-        ]
         return {
             path: tensor
-            for name, value in zip(names, inputs, strict=True)
+            for name, value in zip(self.input_names(inputs), inputs, strict=True)
             if self.grad_inputs is None or name in self.grad_inputs
             for path, tensor in walk_tensors(value, name)
             if tensor.is_floating_point()
@@ -115,13 +117,16 @@ class Instance:
         dtype = self.dtype if tensor.is_floating_point() else tensor.dtype
         return tensor.detach().to(device=self.device, dtype=dtype)
 
-    def guard(self, what: str, action: Callable[[], Any]) -> Any:
-        """Run the file's own code; what it raises, but for want of memory, is a `ProblemError`."""
+    def guard(
+        self, what: str, action: Callable[[], Any], *, passing: tuple[type[Exception], ...] = ()
+    ) -> Any:
+        """Run the file's own code; what it raises, but for want of memory and what is `passing`,
+        is a `ProblemError`."""
         try:
             return action()
-        except torch.OutOfMemoryError:
-            raise
         except Exception as error:
+            if isinstance(error, (torch.OutOfMemoryError, ProblemError, *passing)):
+                raise
             kind = type(error).__name__
             raise ProblemError(
                 f"{what} failed: {kind}: {error}", path=self.path, line=_line_in(error, self.path)
@@ -211,97 +216,3 @@ def _line_in(error: BaseException, path: str) -> int | None:
             line = trace.tb_lineno
         trace = trace.tb_next
     return line
-
-
-def map_tensors(action: Callable[[torch.Tensor], Any], value: Any) -> Any:
-    """`value` with `action` applied to each tensor in nested tuples, lists and dicts."""
-    if isinstance(value, torch.Tensor):
-        return action(value)
-    if isinstance(value, tuple | list):
-        items = [map_tensors(action, item) for item in value]
-        return type(value)(items) if type(value) in (tuple, list) else tuple(items)
-    if isinstance(value, dict):
-        return {key: map_tensors(action, item) for key, item in value.items()}
-    return value
-
-
-def walk_tensors(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:
-    """(path, tensor) of each tensor in `value`, such as `output[1]`."""
-    if isinstance(value, torch.Tensor):
-        yield path, value
-    elif isinstance(value, tuple | list):
-        for i, item in enumerate(value):
-            yield from walk_tensors(item, f"{path}[{i}]")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from walk_tensors(item, f"{path}[{key!r}]")
-
-
-def grad_outputs(outputs: list[torch.Tensor], seed: int) -> list[torch.Tensor]:
-    """Random dense gradients for `outputs`: normal, and for one element well off 0 and 1."""
-    torch.manual_seed(seed)
-    grads = []
-    for output in outputs:
-        grad = torch.randn(output.shape, dtype=torch.float32, device=output.device)
-        if grad.numel() == 1:
-            grad = torch.where(grad < 0, -1.0, 1.0) * (0.5 + torch.rand_like(grad))
-        grads.append(grad.to(output.dtype))
-    return grads
-
-
-# --- variations: what may be done to drawn values ---------------------------------------------
-# All scale by positive factors: signs, zeros and positivity (of a logarithm's argument, say)
-# stay as the problem drew them.
-
-
-def _as_given(tensor: torch.Tensor, generator: torch.Generator) -> None:
-    """The values as drawn."""
-
-
-def _scaled(tensor: torch.Tensor, generator: torch.Generator) -> None:
-    """All values of a tensor by one factor, log-uniform in [1/4, 4]."""
-    tensor.mul_(4 ** (2 * _uniform(generator) - 1))
-
-
-def _heavy_tailed(tensor: torch.Tensor, generator: torch.Generator) -> None:
-    """Each value by its own factor exp(normal): a few dominate."""
-    for chunk in _chunks(tensor):
-        factor = torch.empty(chunk.shape, dtype=torch.float32, device=chunk.device)
-        chunk.mul_(factor.normal_(generator=generator).exp_())
-
-
-def _region(tensor: torch.Tensor, generator: torch.Generator) -> None:
-    """One contiguous stretch, 1/16 of the tensor, by a factor in [4, 16]."""
-    flat = tensor.view(-1)
-    length = max(1, flat.numel() // 16)
-    start = int(_uniform(generator) * (flat.numel() - length + 1))
-    flat[start : start + length].mul_(4 * 4 ** _uniform(generator))
-
-
-VARIATIONS: dict[str, Callable[[torch.Tensor, torch.Generator], None]] = {
-    "as_given": _as_given,
-    "scaled": _scaled,
-    "heavy_tailed": _heavy_tailed,
-    "region": _region,
-}
-
-
-def vary(inputs: list[Any], draw: Draw) -> None:
-    """Apply the variation of `draw`, in place, to each floating tensor of `inputs`."""
-    change = VARIATIONS[draw.variation]
-    for path, tensor in walk_tensors(inputs, ""):
-        if tensor.is_floating_point() and tensor.numel() and tensor.is_contiguous():
-            generator = torch.Generator(tensor.device)
-            # The path keeps two tensors of one draw from being varied alike.
-            generator.manual_seed(draw.seed ^ zlib.crc32(path.encode()))
-            change(tensor, generator)
-
-
-def _uniform(generator: torch.Generator) -> float:
-    return float(torch.rand((), generator=generator, device=generator.device))
-
-
-def _chunks(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    flat = tensor.view(-1)
-    for i in range(math.ceil(flat.numel() / _CHUNK)):
-        yield flat[i * _CHUNK : (i + 1) * _CHUNK]

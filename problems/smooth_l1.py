@@ -56,7 +56,9 @@ def get_inputs() -> list[torch.Tensor]:
     predictions *= log_uniform(0.5, 2.0, ROWS, 1)
     predictions *= log_uniform(0.5, 2.0, 1, COLUMNS)
     predictions += 0.5 * torch.randn(())
-    return [predictions, torch.randn(ROWS, COLUMNS)]
+    targets = torch.randn(ROWS, COLUMNS)
+    targets *= log_uniform(0.5, 2.0)
+    return [predictions, targets]
 
 
 def get_init_inputs() -> list[object]:

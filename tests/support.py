@@ -173,7 +173,7 @@ def judges(folder: Path, count: int = 2) -> Iterator[Callable[..., Future[Row]]]
     """`Bench.judge` in processes of their own, `count` at a time: it mostly waits for workers."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(count, spawn, _open_bench, (folder,)) as pool:
-        yield lambda *arguments: pool.submit(_judge, *arguments)
+        yield lambda *arguments, **options: pool.submit(_judge, *arguments, **options)
         pool.shutdown(cancel_futures=True)
 
 
@@ -186,8 +186,8 @@ def _open_bench(folder: Path) -> None:
     _benches.append(Bench(folder=own))
 
 
-def _judge(*arguments: Any) -> Row:
-    return _benches[0].judge(*arguments)
+def _judge(*arguments: Any, **options: Any) -> Row:
+    return _benches[0].judge(*arguments, **options)
 
 
 #: The wire for scripts that stand in for a worker.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import cli, config, records, run
+from harness import cli, config, draws, records, run
 from harness.config import PRESETS, Settings, load
 from harness.errors import RequestError
 
@@ -75,10 +75,9 @@ def test_every_field_has_a_rule_and_a_docstring() -> None:
             assert isinstance(text.value, ast.Constant)
 
 
-def test_variations_are_those_of_the_registry() -> None:
-    problem = pytest.importorskip("harness.problem")
-    assert set(config.VARIATIONS) >= set(problem.VARIATIONS)
-    assert set(Settings().variations) <= set(problem.VARIATIONS)
+def test_variations_and_layouts_are_those_of_the_registries() -> None:
+    assert config.VARIATIONS == tuple(draws.VARIATIONS) == Settings().variations
+    assert set(config.LAYOUTS) < set(draws.LAYOUTS)
 
 
 def test_quick_is_quicker_and_strict_is_stricter() -> None:
@@ -135,7 +134,7 @@ BAD: list[tuple[str, Any]] = [
     ("variations", ["scaled", "scaled"]),
     ("variations", ["scalled"]),
     ("variations", [["scaled"]]),
-    ("modes", []),
+    ("modes", "forward"),
     ("modes", ["forwards"]),
     ("compile_baseline", ["fast"]),
     ("compile_baseline", None),
@@ -184,7 +183,7 @@ def test_a_bad_value_is_named_with_its_key(tmp_path: Path, key: str, value: obje
         ("size: smoke", "size", "smoke"),
         ("half_width: 1e-3", "half_width", 0.001),
         ("mode_budget_s: 5", "mode_budget_s", 5.0),
-        ("variations: [scaled, odd_size]", "variations", ("scaled", "odd_size")),
+        ("variations: [scaled, signs]", "variations", ("scaled", "signs")),
         ("compile_baseline: []", "compile_baseline", ()),
         ("error_ratio_limit: 4", "error_ratio_limit", 4.0),
         ("threads: null", "threads", None),
@@ -237,6 +236,7 @@ def test_the_digest_covers_what_bears_on_results_and_nothing_else() -> None:
         "dtype": "float16",
         "size": "smoke",
         "variations": ("scaled",),
+        "layouts": (),
         "modes": ("forward",),
         "compile_baseline": (),
         "sandbox": "strict",

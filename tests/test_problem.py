@@ -8,18 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from harness.draws import VARIATIONS, Draw, GradDraw, grad_outputs, vary
 from harness.errors import ProblemError, RequestError
-from harness.problem import (
-    FULL,
-    VARIATIONS,
-    Draw,
-    Instance,
-    grad_outputs,
-    map_tensors,
-    sizes,
-    vary,
-    walk_tensors,
-)
+from harness.problem import FULL, Instance, sizes
+from harness.trees import map_tensors, walk_tensors
 
 CPU = torch.device("cpu")
 
@@ -252,7 +244,7 @@ SIGNED = model_file(
 )
 
 
-@pytest.mark.parametrize("variation", [v for v in VARIATIONS if v != "as_given"])
+@pytest.mark.parametrize("variation", [v for v in VARIATIONS if v not in ("as_given", "signs")])
 def test_a_variation_changes_values_but_neither_signs_nor_zeros(variation: str) -> None:
     given = tensors(make(SIGNED).inputs(Draw(seed=1)))
     varied = tensors(make(SIGNED).inputs(Draw(seed=1, variation=variation)))
@@ -378,18 +370,47 @@ def test_a_files_own_tolerances_are_read_by_name_or_type() -> None:
 
 
 def test_grad_outputs_repeat_for_a_seed_and_match_their_outputs() -> None:
-    outputs = [torch.zeros(3, 4), torch.zeros(2, dtype=torch.float64), torch.zeros(())]
-    first, again, other = (grad_outputs(outputs, seed) for seed in (1, 1, 2))
-    for output, a, b, c in zip(outputs, first, again, other, strict=True):
-        assert a.shape == output.shape
-        assert a.dtype is output.dtype
-        assert a.is_contiguous()
-        assert torch.equal(a, b)
-        assert not torch.equal(a, c)
+    outputs = {
+        "output[0]": torch.zeros(3, 4),
+        "output[1]": torch.zeros(2, dtype=torch.float64),
+        "output[2]": torch.zeros(()),
+    }
+    first, again, other = (
+        grad_outputs(outputs, GradDraw(seed=seed), torch.float32) for seed in (1, 1, 2)
+    )
+    for path, output in outputs.items():
+        assert first[path].shape == output.shape
+        assert first[path].dtype is output.dtype
+        assert first[path].is_contiguous()
+        assert torch.equal(first[path], again[path])
+        assert not torch.equal(first[path], other[path])
 
 
-def test_a_single_grad_output_is_never_near_zero_or_one_nor_always_of_one_sign() -> None:
-    values = [float(grad_outputs([torch.zeros(())], seed)[0]) for seed in range(200)]
+def test_a_grad_output_does_not_depend_on_which_others_are_drawn() -> None:
+    outputs = {"output[0]": torch.zeros(3), "output[1]": torch.zeros(3)}
+    both = grad_outputs(outputs, GradDraw(seed=1), torch.float32)
+    outputs.pop("output[0]")
+    alone = grad_outputs(outputs, GradDraw(seed=1), torch.float32)
+    assert torch.equal(alone["output[1]"], both["output[1]"])
+    assert not torch.equal(both["output[0]"], both["output[1]"])
+
+
+def test_grad_outputs_are_rounded_to_the_declared_dtype() -> None:
+    output = {"output": torch.zeros(100, dtype=torch.float64)}
+    grad = grad_outputs(output, GradDraw(seed=1), torch.bfloat16)["output"]
+    assert grad.dtype is torch.float64
+    assert torch.equal(grad, grad.bfloat16().double())
+
+
+@pytest.mark.parametrize(("shape", "layout"), [((), "contiguous"), ((3, 4), "expanded")])
+def test_a_single_grad_output_is_never_near_zero_or_one_nor_always_of_one_sign(
+    shape: tuple[int, ...], layout: str
+) -> None:
+    output = {"output": torch.zeros(shape)}
+    draws = [GradDraw(seed=seed, layout=layout) for seed in range(200)]
+    grads = [grad_outputs(output, draw, torch.float32)["output"] for draw in draws]
+    values = [float(grad.reshape(-1)[0]) for grad in grads]
+    assert all(grad.stride() == (0,) * len(shape) for grad in grads)
     assert all(0.5 <= abs(v) <= 1.5 for v in values)
     assert {v > 0 for v in values} == {True, False}
     assert sum(abs(v - 1) < 1e-3 for v in values) < 5

@@ -115,7 +115,7 @@ def test_a_failure_does_not_stop_the_solutions_after_it(request_of: Any) -> None
     rows = run.execute(request_of(solutions), told)
     assert statuses(rows) == ["contract_error", "load_error", "wrong_output", "pass"]
     assert len({row.run_id for row in rows}) == 1
-    assert "check forward 1/1, size full" in told.notes
+    assert "check forward: values 1, size full" in told.notes
 
 
 def test_a_faulty_problem_is_a_reference_error_for_all_of_its_solutions_only(

@@ -1,41 +1,61 @@
-"""Forward and backward of a solution against the reference, trial by trial.
+"""A solution under examination: trials are ordered, answered, and held against the reference.
 
-The worker answers first; then the expected results are computed, compared and dropped.
+The worker answers first; then the expected results are computed, compared and dropped. What is
+tried is in passes.py, how results are compared in rules.py, what the reference allows in
+survey.py.
 """
 
 from __future__ import annotations
 
-import secrets
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
-
-import torch
 
 from harness import problem as problem_files
 from harness.config import Settings
+from harness.draws import Draw, GradDraw
 from harness.errors import ProblemError
 from harness.judge import compare
+from harness.judge.passes import PASSES, Pass
 from harness.judge.reference import Expected, Reference
-from harness.judge.sandbox import Worker, claimed
-from harness.problem import Draw
-from harness.records import Check
+from harness.judge.rules import Rules
+from harness.judge.sandbox import Worker, WorkerCrash, WorkerFault, WorkerTimeout, claimed
+from harness.judge.survey import AS_GIVEN, Survey, fit, label, variations
+from harness.records import Check, Phase, Status
+from harness.trees import walk_tensors
+from harness.trial import Call, Played, Result, Trial
 
-OTHER_SIZE = "odd"  # checked besides the graded size, where a problem has it
-OTHER_SIZE_TRIALS = 2
+THOROUGH_SIZES = ("odd", "smoke")  # where all passes are cheap: the first that a problem has
 
 
-def sizes_to_check(source: str, graded: str, trials: int) -> list[tuple[str, int]]:
-    """(size, trials): the problem's odd size first, where it has one, then the graded one."""
-    other = [(OTHER_SIZE, min(OTHER_SIZE_TRIALS, trials))]
+class Mistake(Exception):
+    """A check failed: the verdict that it gives, and one line of what is wrong."""
+
+    def __init__(self, status: Status, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A size at which a solution is checked. All passes are made at the first of a case."""
+
+    size: str
+    reference: Reference
+
+
+def sizes_to_check(source: str, graded: str) -> list[str]:
+    """A small size first, where the problem has one: odd rows meet tails. Then the graded one."""
     known = problem_files.sizes(source)
-    return [*(other if OTHER_SIZE in known and graded != OTHER_SIZE else []), (graded, trials)]
+    small = next((size for size in THOROUGH_SIZES if size in known), graded)
+    return [small, graded] if small != graded else [graded]
 
 
 def require_comparable(reference: Reference) -> None:
     """Raises `ProblemError` where nothing of what the reference returns can be compared."""
     path = reference.instance.path
-    output = reference.forward(Draw(seed=1), oracle=False).output
-    if not any(tensor.numel() for _, tensor in problem_files.walk_tensors(output, "")):
+    output = reference.call(Draw(seed=1)).output
+    if not any(tensor.numel() for _, tensor in walk_tensors(output, "")):
         raise ProblemError("Model returns no tensor that holds anything", path=path)
     try:
         compare.compare(output, output, root="output")
@@ -45,72 +65,153 @@ def require_comparable(reference: Reference) -> None:
 
 @dataclass(kw_only=True)
 class Judged:
-    """A worker's solution under examination."""
+    """A worker's solution under examination, at the size of `reference`."""
 
     worker: Worker
     settings: Settings
     reference: Reference
+    survey: Survey
     byte_limit: int
-    resized: bool = False
     worst_error_ratio: float | None = None
     flags: list[str] = field(default_factory=list)
     wrong_reveal: str | None = None
 
-    def forward(self, trial: int) -> list[Check]:
-        """Check one output, and that the inputs are what the reference leaves of them.
+    def __post_init__(self) -> None:
+        self.flags += [f"left_out:{name}" for _, name in sorted(self.survey.left_out)]
+        if not self.survey.finite:
+            self.flags.append("reference_not_finite")
 
-        Raises as `Worker.ask` does.
+    @property
+    def rules(self) -> Rules:
+        return Rules.of(self.reference.instance, self.settings)
+
+    def run(self, phase: Phase, *, thorough: bool, note: Callable[[str], None]) -> None:
+        """The passes of a phase: all, or those that belong to the graded size as well.
+
+        Raises `Mistake` for the first that fails, and as `Worker.ask` does.
         """
-        draw = self._draw(trial)
+        ask = self.survey.ask(
+            phase,
+            0 if thorough else self.settings.trials,
+            variations(self.reference, self.settings),
+            self.settings,
+        )
+        for check in PASSES:
+            if phase in check.phases and (thorough or check.graded):
+                for number, trial in enumerate(check.trials(ask), 1):
+                    note(f"{phase.value}: {check.name} {number}")
+                    if not self._accepts(phase, check, trial):
+                        break
+
+    def _accepts(self, phase: Phase, check: Pass, trial: Trial) -> bool:
+        """Try one trial. False where the solution refuses it, which is a flag, not a failure."""
+        if (phase, label(check, trial)) in self.survey.left_out:
+            return True
+        try:
+            self._try(check, trial)
+        except WorkerFault as fault:
+            if check.refusal and not self.settings.require_views and self._refused(fault):
+                self.flags.append(check.refusal)
+                return False
+            if fault.kind == "no_backward" and not check.graded:
+                raise Mistake(Status.WRONG_GRADIENT, f"{check.says}: {fault}") from fault
+            fault.args = (_said(check, str(fault)),)
+            raise
+        except (WorkerCrash, WorkerTimeout) as error:
+            error.args = (_said(check, str(error)),)
+            raise
+        return True
+
+    def _refused(self, fault: WorkerFault) -> bool:
+        """Whether the solution raised of its own accord, and did not lose the device."""
+        if fault.kind != "exception":
+            return False
+        try:
+            self.worker.ask("ping", timeout_s=self.settings.call_timeout_s)
+        except WorkerFault:
+            return False
+        return True
+
+    def _try(self, check: Pass, trial: Trial) -> None:
+        """Order a trial, compute what was expected of it, compare."""
         message = self.worker.ask(
-            "forward",
+            "play",
             timeout_s=self.settings.call_timeout_s,
             max_tensor_bytes=self.byte_limit,
-            seed=draw.seed,
-            variation=draw.variation,
+            trial=trial.to_json(),
         )
         expected: Expected | None = None
         try:
             with claimed():
-                output, inputs = message.trees["output"], list(message.trees["inputs"])
-            expected = self.reference.forward(draw)
-            if self._left_out(expected, draw):
-                return []
-            return self._compare(output, expected, inputs)
+                played = _claim(message.trees, len(trial.calls))
+            precise = check.precise and not self.survey.random
+            expected = self.reference.expected(trial, oracle=precise)
+            if trial.calls[0].draw.variation != AS_GIVEN and not fit(expected, self.rules):
+                self.flags.append(f"left_out:{trial.calls[0].draw.variation}")
+                return
+            wrong = self._wrong(played, expected, trial)
+            if wrong and not precise and not self.survey.random:
+                # Where eager itself is off, honest code is too: the oracle says how far.
+                expected = self.reference.expected(trial, oracle=True)
+                wrong = self._wrong(played, expected, trial)
+            if wrong:
+                status, problem = wrong
+                raise self._mistake(status, _said(check, problem))
+            if trial.repeats and self.rules.spread(played) > 2 * self.rules.spread(expected.played):
+                self.flags.append("varies")
         finally:
             del expected
             message.close()
             self.reference.release()
 
-    def backward(self, trial: int) -> tuple[list[Check], list[Check]]:
-        """Check output and gradients of one call with grad: (of the output, of the gradients)."""
-        draw, grad_seed = self._draw(trial), secrets.randbits(48)
-        message = self.worker.ask(
-            "backward",
-            timeout_s=self.settings.call_timeout_s,
-            max_tensor_bytes=self.byte_limit,
-            seed=draw.seed,
-            variation=draw.variation,
-            grad_seed=grad_seed,
+    def _mistake(self, status: Status, text: str) -> Mistake:
+        if not self.survey.random:
+            return Mistake(status, text)
+        return Mistake(
+            Status.CONTRACT_ERROR,
+            "the reference draws random numbers; a solution can only be judged if it draws the "
+            f"same ones after the same torch.manual_seed, in the same order. {text}",
         )
-        expected: Expected | None = None
-        try:
-            with claimed():
-                output, inputs = message.trees["output"], list(message.trees["inputs"])
-                grads = message.trees["grads"]
-            expected = self.reference.backward(draw, grad_seed)
-            if self._left_out(expected, draw):
-                return [], []
-            return self._compare(output, expected, inputs), self._compare_grads(grads, expected)
-        finally:
-            del expected
-            message.close()
-            self.reference.release()
+
+    def _wrong(self, got: Played, expected: Expected, trial: Trial) -> tuple[Status, str] | None:
+        """The first thing that is wrong, and the verdict that it gives."""
+        for status, check in self._checks(got, expected, trial):
+            if check.error_ratio is not None:
+                self.worst_error_ratio = max(self.worst_error_ratio or 0.0, check.error_ratio)
+            if check.problem is not None:
+                return status, check.problem
+        return None
+
+    def _checks(
+        self, got: Played, expected: Expected, trial: Trial
+    ) -> Iterator[tuple[Status, Check]]:
+        """All comparisons of a trial: call by call, then what is left at its end."""
+        rules, wanted, true = self.rules, expected.played, expected.oracle
+        last = len(trial.calls) - 1
+        for i, (theirs, ours) in enumerate(zip(got.results, wanted.results, strict=True)):
+            truth = true.results[i] if true else None
+            for check in rules.output(theirs.output, ours.output, truth and truth.output):
+                yield Status.WRONG_OUTPUT, _in_call(check, i, trial)
+            if not trial.accumulate or i == last:
+                grad = trial.calls[i].grad
+                expanded = grad is not None and grad.layout == "expanded"
+                usual = wanted.results[i - 1] if expanded else None
+                for check in rules.grads(theirs, ours, truth, usual):
+                    yield Status.WRONG_GRADIENT, _in_call(check, i, trial)
+            for check in rules.untouched(theirs, ours):
+                yield Status.WRONG_OUTPUT, _in_call(check, i, trial)
+        for check in rules.kept(got, wanted):
+            yield Status.WRONG_OUTPUT, check
+        for check in rules.state(got, wanted):
+            yield Status.WRONG_OUTPUT, check
 
     def reveal(
         self, worker: Worker, mode: str, seed: int, grad_seed: int, unit: int, call: int
     ) -> None:
         """Look at what one timed call returned; what is wrong is left in `wrong_reveal`."""
+        if self.survey.random:  # timed calls are not seeded one by one
+            self.flags.append("timed_outputs_not_compared")
+            return
         message = worker.ask(
             "reveal",
             timeout_s=self.settings.call_timeout_s,
@@ -118,118 +219,59 @@ class Judged:
             unit=unit,
             call=call,
         )
-        draw = Draw(seed=seed)
-        found: list[Check] = []
-        expected: Expected | None = None
+        forward = mode in ("forward", "forward_train")
+        grad = None if forward else GradDraw(seed=grad_seed)
+        trial = Trial(calls=(Call(draw=Draw(seed=seed), grad=grad),))
         try:
             with claimed():
                 output = grads = message.trees["output"]
                 if mode == "forward_backward":
                     output, grads = output
-            if mode in ("forward", "forward_train"):
-                expected = self.reference.forward(draw, oracle=False)
-            else:
-                expected = self.reference.backward(draw, grad_seed, oracle=False)
-                found += self._compare_grads(grads, expected)
-            if mode != "backward":
-                found += self._compare_output(output, expected)
+                got = Result(output=output, grads={} if forward else dict(grads))
+            for oracle in (False, True):  # as in `_try`
+                expected = self.reference.expected(trial, oracle=oracle)
+                wrong = self._wrong_timed(got, expected, output=mode != "backward")
+                del expected
+                if wrong is None:
+                    return
+            self.wrong_reveal = self.wrong_reveal or wrong
         finally:
-            del expected
             message.close()
             self.reference.release()
-        wrong = next((c.problem for c in found if c.problem), None)
-        self.wrong_reveal = self.wrong_reveal or wrong
 
-    def _draw(self, trial: int) -> Draw:
-        """Each trial has the next of the variations."""
-        known = problem_files.VARIATIONS  # the odd size is checked besides
-        variations = [v for v in self.settings.variations if v in known] or ["as_given"]
-        return Draw(seed=secrets.randbits(48), variation=variations[trial % len(variations)])
+    def _wrong_timed(self, got: Result, expected: Expected, *, output: bool) -> str | None:
+        """What is wrong about a timed call: its output, where it gave one, and its gradients."""
+        ours = expected.played.results[0]
+        true = expected.oracle.results[0] if expected.oracle else None
+        found = self.rules.output(got.output, ours.output, true and true.output) if output else []
+        got.carries = ours.carries
+        found = [*found, *self.rules.grads(got, ours, true)]
+        return next((check.problem for check in found if check.problem), None)
 
-    def _left_out(self, expected: Expected, draw: Draw) -> bool:
-        """True where the reference itself is not finite under a variation: nobody's fault."""
-        if draw.variation == "as_given" or expected.finite:
-            return False
-        self.flags.append(f"left_out:{draw.variation}")
-        return True
 
-    def _compare(self, output: Any, expected: Expected, inputs: Any) -> list[Check]:
-        found = self._compare_output(output, expected)
-        self._remember(found)
-        names = self.reference.instance.argument_names
-        after = zip(names, inputs, expected.inputs, strict=False)
-        for name, theirs, ours in after:
-            for check in compare.compare(theirs, ours, root=f"input {name}"):
-                if check.problem is not None:
-                    found.append(_mutated(check, name))
-                    return found
-        return found
+def _said(check: Pass, text: str) -> str:
+    return f"{check.says}: {text}" if check.says else text
 
-    def _compare_output(self, output: Any, expected: Expected) -> list[Check]:
-        return compare.compare(
-            output,
-            expected.output,
-            root="output",
-            tolerances=self._tolerances(),
-            oracle=expected.oracle_output,
-            error_ratio_limit=self._limit(),
+
+def _in_call(check: Check, number: int, trial: Trial) -> Check:
+    """`check` with a word on which of several calls it is about."""
+    if check.problem is None or len(trial.calls) == 1:
+        return check
+    again = number and trial.calls[number] == trial.calls[0]
+    text = f"call {number + 1}" + (", on the inputs of call 1 again" if again else "")
+    return replace(check, problem=f"{text}: {check.problem}")
+
+
+def _claim(trees: dict[str, Any], calls: int) -> Played:
+    """What a worker says came of a trial. Raises what `claimed` turns into a lie."""
+    results = [
+        Result(
+            output=result["output"],
+            **{key: dict(value) for key, value in result.items() if key != "output"},
         )
-
-    def _compare_grads(self, grads: Any, expected: Expected) -> list[Check]:
-        found: list[Check] = []
-        oracle = expected.oracle_grads or {}
-        if not isinstance(grads, dict) or set(grads) != set(expected.grads):
-            names = sorted(grads) if isinstance(grads, dict) else type(grads).__name__
-            text = f"gradients of {sorted(expected.grads)} were asked for, {names} came"
-            return [Check(path="grad", problem=text)]
-        for name, wanted in expected.grads.items():
-            found += self._compare_grad(name, grads[name], wanted, oracle.get(name))
-        self._remember(found)
-        return found
-
-    def _compare_grad(self, name: str, grad: Any, wanted: Any, oracle: Any) -> list[Check]:
-        path = f"grad {name}"
-        if wanted is None and grad is None:
-            return [Check(path=path)]
-        if grad is None:
-            text = f"{path}: is missing (None); the reference has one of shape {_shape(wanted)}"
-            return [Check(path=path, problem=text)]
-        if wanted is None:  # an explicit zero where PyTorch has no path is the same gradient
-            zero = not bool(torch.count_nonzero(grad))
-            text = f"{path}: is not zero; the reference does not depend on {name}"
-            return [Check(path=path, problem=None if zero else text)]
-        return compare.compare(
-            grad,
-            wanted,
-            root=path,
-            tolerances=self._tolerances(),
-            oracle=oracle,
-            error_ratio_limit=self._limit(),
-        )
-
-    def _tolerances(self) -> dict[torch.dtype, compare.Tolerance]:
-        own = {
-            dtype: compare.Tolerance(rtol=rtol, atol_scale=atol)
-            for dtype, (rtol, atol) in self.reference.instance.tolerances.items()
-        }
-        return compare.TOLERANCES | own
-
-    def _limit(self) -> Any:
-        settings = self.settings
-        if settings.error_ratio_limit is not None:
-            return settings.error_ratio_limit
-        return compare.ERROR_RATIO_LIMIT
-
-    def _remember(self, found: list[Check]) -> None:
-        ratios = [c.error_ratio for c in found if c.error_ratio is not None]
-        if ratios:
-            self.worst_error_ratio = max([*ratios, self.worst_error_ratio or 0.0])
-
-
-def _mutated(check: Check, name: str) -> Check:
-    text = f"the input {name} was changed in place, which the reference does not do"
-    return Check(path=check.path, problem=f"{text} ({check.problem})")
-
-
-def _shape(value: Any) -> tuple[int, ...]:
-    return tuple(value.shape)
+        for result in trees["results"]
+    ]
+    later = list(trees["later"])
+    if len(results) != calls or len(later) != (calls if calls > 1 else 0):
+        raise ValueError(f"{len(results)} results and {len(later)} outputs for {calls} calls")
+    return Played(results=results, later=later, state=dict(trees["state"]))

@@ -29,11 +29,12 @@ Limits: TypeAlias = "Mapping[torch.dtype, float] | float | None"
 
 @dataclass(frozen=True, kw_only=True)
 class Tolerance:
-    """What `assert_close` allows: |actual - expected| <= atol + rtol * |expected|, with
-    atol = atol_scale * (rms of the leaf's finite non-zero elements)."""
+    """What `assert_close` allows: |actual - expected| <= atol + rtol * |expected|, with atol =
+    atol_scale * (rms of the leaf's finite non-zero elements), or `atol` where that is more."""
 
     rtol: float
     atol_scale: float
+    atol: float = 0.0
 
 
 TOLERANCES: dict[torch.dtype, Tolerance] = {
@@ -280,7 +281,7 @@ def _scale(leaf: _Leaf) -> _Scale:
     info, dtype = torch.finfo(leaf.expected.dtype), leaf.expected.dtype
     # Below the smallest normal number a GPU may flush to zero; float16's are kept.
     step = info.tiny * (info.eps if dtype is torch.float16 else 1.0)
-    atol = max(leaf.tolerance.atol_scale * magnitude, step)
+    atol = max(leaf.tolerance.atol_scale * magnitude, leaf.tolerance.atol, step)
     if not moments:
         return _Scale(magnitude=magnitude, atol=atol)
     oracle_square, oracle_fourth, error_square, excess = moments

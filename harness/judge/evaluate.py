@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import functools
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from typing import Any
 import torch
 
 import harness
-from harness import records, results, stats
+from harness import results, stats
 from harness.errors import ProblemError
 from harness.judge import audit, baseline, checks, device, limit
 from harness.judge.baseline import Baseline
@@ -33,6 +34,7 @@ from harness.judge.sandbox import (
     WorkerTimeout,
     claimed,
 )
+from harness.judge.survey import Survey, survey
 from harness.problem import Instance
 from harness.records import (
     Memory,
@@ -74,10 +76,15 @@ class Case:
     problem: Problem
     size: str
     weights_seed: int
-    reference: Reference
+    stages: tuple[checks.Stage, ...]
+    survey: Survey
     baseline: Baseline
     work: limit.Work
-    differentiable: bool
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether a backward is asked for."""
+        return bool(self.survey.outputs)
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -96,26 +103,35 @@ def open_case(
     weights_seed = secrets.randbits(48)
     note("reference: loading")
     try:
-        reference = Reference(instance_of(context, problem, size), weights_seed)
-        differentiable = reference.differentiable
-        checks.require_comparable(reference)
-        work = limit.count(reference, differentiable=differentiable)
+        stages = tuple(
+            checks.Stage(
+                size=name, reference=Reference(instance_of(context, problem, name), weights_seed)
+            )
+            for name in checks.sizes_to_check(problem.source, size)
+        )
+        graded = stages[-1].reference
+        checks.require_comparable(graded)
+        note("reference: trying what it allows")
+        surveyed = survey(stages[0].reference, context.settings)
+        work = limit.count(graded, differentiable=bool(surveyed.outputs))
     except torch.OutOfMemoryError as error:
         raise ProblemError(
             f"the reference does not fit the device at size {size}", path=problem.path
         ) from error
-    reference.release()
-    modes = tuple(m for m in context.settings.modes if m == "forward" or differentiable)
+    graded.release()
+    modes = tuple(m for m in context.settings.modes if m == "forward" or surveyed.outputs)
     try:
-        measured = baseline.measure(
-            context,
-            problem,
-            size=size,
-            modes=modes,
-            weights_seed=weights_seed,
-            flops=work.forward.flops > 0,
-            note=lambda text: note(f"reference: {text}"),
-        )
+        measured = Baseline()
+        if modes:
+            measured = baseline.measure(
+                context,
+                problem,
+                size=size,
+                modes=modes,
+                weights_seed=weights_seed,
+                flops=work.forward.flops > 0,
+                note=lambda text: note(f"reference: {text}"),
+            )
     except baseline.BaselineError as error:
         raise ProblemError(
             f"the reference could not be measured: {error}", path=problem.path
@@ -125,10 +141,10 @@ def open_case(
         problem=problem,
         size=size,
         weights_seed=weights_seed,
-        reference=reference,
+        stages=stages,
+        survey=surveyed,
         baseline=measured,
         work=work,
-        differentiable=differentiable,
     )
 
 
@@ -243,7 +259,7 @@ def _build(
     _order_build(settings.build_timeout_s, solution, worker, phase, found, note)
     phase.now = Phase.LOAD
     note("load")
-    load(case, worker, found, case.size)
+    load(case, worker, found, case.stages[0])
 
 
 def _order_build(
@@ -265,11 +281,15 @@ def _order_build(
         found.notes.append(solution.note)
 
 
-def load(case: Case, worker: Worker, found: Findings, size: str) -> None:
-    """The problem at `size` and ModelNew with the reference's weights."""
+def load(case: Case, worker: Worker, found: Findings, stage: checks.Stage) -> None:
+    """The problem at the stage's size and ModelNew with the reference's weights."""
     settings = case.context.settings
-    baseline.prepare(case.context, worker, case.problem, size=size, weights_seed=case.weights_seed)
-    answer = worker.ask("load", timeout_s=settings.build_timeout_s).body["answer"]
+    baseline.prepare(
+        case.context, worker, case.problem, size=stage.size, weights_seed=case.weights_seed
+    )
+    answer = worker.ask(
+        "load", timeout_s=settings.build_timeout_s, outputs=case.survey.outputs
+    ).body["answer"]
     _note_builds(found, answer.get("builds"))
     note = str(answer.get("note", ""))
     if note and note not in found.notes:
@@ -291,55 +311,42 @@ def _judge(case: Case, worker: Worker, phase: _PhaseKeeper, found: Findings, not
     judged = checks.Judged(
         worker=worker,
         settings=settings,
-        reference=case.reference,
+        reference=case.stages[0].reference,
+        survey=case.survey,
         byte_limit=case.context.device.memory_bytes // 2,
+        flags=found.flags,
     )
     backward = case.differentiable
-    for size, trials in checks.sizes_to_check(case.problem.source, case.size, settings.trials):
-        if size != case.size:
-            judged.reference = Reference(
-                instance_of(case.context, case.problem, size), case.weights_seed
-            )
-        if size != case.size or judged.resized:
-            load(case, worker, found, size)
-            judged.resized = size != case.size
-        if size == case.size:
-            judged.reference = case.reference
+    for stage in case.stages:
+        thorough = stage is case.stages[0]
+        if not thorough:
+            load(case, worker, found, stage)
+        judged.reference = stage.reference
+        tell = functools.partial(_tell, note, stage.size)
         phase.now = Phase.FORWARD
-        for number in range(trials):
-            note(f"check forward {number + 1}/{trials}, size {size}")
-            _end_on(judged.forward(number), Status.WRONG_OUTPUT, phase)
+        judged.run(phase.now, thorough=thorough, note=tell)
         if backward:
             phase.now = Phase.BACKWARD
-            backward = _check_backward(judged, trials, size, phase, note)
-    found.error_ratio, found.flags = judged.worst_error_ratio, list(judged.flags)
-    modes = case.modes if backward else ("forward",)
+            backward = _has_backward(judged, thorough=thorough, note=tell)
+        found.error_ratio = judged.worst_error_ratio
+    modes = case.modes if backward else tuple(m for m in case.modes if m == "forward")
     _measure(case, judged, modes, phase, found, note)
     return _final_verdict(case, backward=backward, found=found)
 
 
-def _check_backward(
-    judged: checks.Judged, trials: int, size: str, phase: _PhaseKeeper, note: Note
-) -> bool:
-    """False where the solution has no backward at all."""
-    for number in range(trials):
-        note(f"check backward {number + 1}/{trials}, size {size}")
-        try:
-            output, grads = judged.backward(number)
-        except WorkerFault as fault:
-            if fault.kind == "no_backward":
-                return False
-            raise
-        _end_on(output, Status.WRONG_OUTPUT, phase)
-        _end_on(grads, Status.WRONG_GRADIENT, phase)
+def _tell(note: Note, size: str, text: str) -> None:
+    note(f"check {text}, size {size}")
+
+
+def _has_backward(judged: checks.Judged, *, thorough: bool, note: Note) -> bool:
+    """Check the backward. False where the solution has none at all."""
+    try:
+        judged.run(Phase.BACKWARD, thorough=thorough, note=note)
+    except WorkerFault as fault:
+        if fault.kind == "no_backward":
+            return False
+        raise
     return True
-
-
-def _end_on(found: list[records.Check], status: Status, phase: _PhaseKeeper) -> None:
-    """End with `status` if one of the checks failed. Raises `Ended`."""
-    for check in found:
-        if check.problem is not None:
-            raise Ended(_verdict(status, phase.now, check.problem))
 
 
 def _measure(
@@ -480,6 +487,8 @@ def _verdicts(phase: _PhaseKeeper, context: Context, name: str, found: Findings)
             status = Status.LOAD_ERROR if phase.now is Phase.BUILD else Status.RUNTIME_ERROR
         where = Phase.BUILD if status is Status.COMPILE_ERROR else phase.now
         raise Ended(_verdict(status, where, str(fault))) from fault
+    except checks.Mistake as mistake:
+        raise Ended(_verdict(mistake.status, phase.now, str(mistake))) from mistake
     except WorkerTimeout as error:
         raise Ended(_verdict(Status.TIMEOUT, phase.now, f"{phase.now.value}: {error}")) from error
     except WorkerCrash as error:

@@ -16,8 +16,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from harness.judge.reference import Expected, Reference
-from harness.problem import Draw, walk_tensors
+from harness.draws import Draw, GradDraw
+from harness.judge.reference import Reference
+from harness.trees import walk_tensors
+from harness.trial import Result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,21 +52,21 @@ def count(reference: Reference, *, differentiable: bool) -> Work:
     """Count one call of the reference. Raises what the reference raises."""
     draw = Draw(seed=1)
     with _FlopCounter() as counter:
-        expected = reference.forward(draw, oracle=False)
+        result = reference.call(draw)
     forward_flops = counter.total
     parameters = _bytes([*reference.model.parameters(), *reference.model.buffers()])
-    inputs, outputs = _bytes(expected.inputs) + parameters, _bytes(expected.output)
+    inputs, outputs = _bytes(result.inputs) + parameters, _bytes(result.output)
     forward = Step(read=inputs, written=outputs, flops=forward_flops)
     if not differentiable:
         return Work(forward=forward, backward=None)
     with _FlopCounter() as counter:
-        expected = reference.backward(draw, 2, oracle=False)
+        result = reference.call(draw, GradDraw(seed=2))
     backward = Step(
         read=inputs + outputs,
-        written=_bytes([g for g in expected.grads.values() if g is not None]),
+        written=_bytes([g for g in result.grads.values() if g is not None]),
         flops=counter.total - forward_flops,
     )
-    return Work(forward=forward, backward=backward, proven=_proven(expected))
+    return Work(forward=forward, backward=backward, proven=_proven(result))
 
 
 class _FlopCounter(TorchDispatchMode):
@@ -84,9 +86,9 @@ class _FlopCounter(TorchDispatchMode):
         return out
 
 
-def _proven(expected: Expected) -> int:
+def _proven(result: Result) -> int:
     """Bytes of the leaves' elements whose gradient is not zero."""
-    grads = [g for g in expected.grads.values() if g is not None]
+    grads = [g for g in result.grads.values() if g is not None]
     return sum(int(torch.count_nonzero(g)) * g.element_size() for g in grads)
 
 

@@ -1,4 +1,4 @@
-"""Expected outputs, gradients and their fp64 oracle, computed by the judge itself.
+"""Expected results, and their fp64 oracle, computed by the judge itself.
 
 Nothing here runs before the worker has answered: while a solution runs, the right answer to
 its inputs does not exist.
@@ -15,8 +15,12 @@ from typing import Any
 import psutil
 import torch
 
+from harness.draws import Draw, GradDraw
 from harness.errors import ProblemError
-from harness.problem import Draw, Instance, grad_outputs, map_tensors, walk_tensors
+from harness.player import Binding, NoBackward, Player
+from harness.problem import Instance
+from harness.trees import map_tensors, walk_tensors
+from harness.trial import Call, Played, Result, Trial
 
 #: Bytes that the oracle may need, as a multiple of the inputs' own in fp64: inputs, outputs,
 #: gradients, and as many temporaries again.
@@ -25,21 +29,19 @@ ORACLE_FACTOR = 8
 
 @dataclass(kw_only=True)
 class Expected:
-    """One call's results: at the declared dtype, and in fp64 (None where it does not fit)."""
+    """A trial's results: at the declared dtype, and in fp64 (None where it does not fit)."""
 
-    output: Any
-    grads: dict[str, Any]
-    inputs: list[Any]
-    oracle_output: Any = None
-    oracle_grads: dict[str, Any] | None = None
+    played: Played
+    oracle: Played | None = None
 
     @property
     def finite(self) -> bool:
-        """Whether the output at the declared dtype is finite throughout."""
+        """Whether outputs and gradients at the declared dtype are finite throughout."""
         return all(
-            bool(torch.isfinite(t).all())
-            for _, t in walk_tensors([self.output, self.grads], "")
-            if t.is_floating_point()
+            bool(torch.isfinite(tensor).all())
+            for result in self.played.results
+            for _, tensor in walk_tensors([result.output, result.grads], "")
+            if tensor.is_floating_point()
         )
 
 
@@ -49,105 +51,60 @@ class Reference:
     def __init__(self, instance: Instance, weights_seed: int) -> None:
         self.instance = instance
         self.model = instance.model(weights_seed)
+        self.binding = Binding.to_itself(self.model)
+
+    def expected(self, trial: Trial, *, oracle: bool) -> Expected:
+        """What comes of a trial. Raises `ProblemError`, `NoBackward`, `OutOfMemoryError`."""
+        expected = Expected(played=self.play(trial))
+        if oracle:
+            expected.oracle = self._oracle(trial, expected.played)
+        return expected
+
+    def call(self, draw: Draw, grad: GradDraw | None = None, *, salt: int = 0) -> Result:
+        """What comes of one call, with a backward where `grad` names one. `salt`: another one,
+        and the model draws other random numbers itself."""
+        trial = Trial(calls=(Call(draw=draw, grad=grad),))
+        return self.play(trial, salt=salt).results[0]
 
     @property
-    def differentiable(self) -> bool:
-        """Whether a backward is asked for: a leaf to differentiate by, and an output with one."""
-        inputs = self.instance.inputs(Draw(seed=1))
-        leaves = self.instance.leaves(inputs)
-        for leaf in leaves.values():
-            leaf.requires_grad_(True)
-        parameters = any(p.requires_grad for p in self.model.parameters())
-        if not leaves and not parameters:
-            return False
-        output = _call(self.instance, self.model, inputs)
-        return any(t.requires_grad for _, t in walk_tensors(output, ""))
+    def differentiated(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Paths of the outputs that carry a gradient, and the names of what it is taken by;
+        nothing, where no backward is asked for."""
+        try:
+            result = self.call(Draw(seed=1), GradDraw(seed=1))
+        except NoBackward:
+            return (), ()
+        return tuple(result.carries), tuple(result.grads)
 
-    def forward(self, draw: Draw, *, oracle: bool = True) -> Expected:
-        """Output without grad, for the inputs of `draw`."""
-        inputs = self.instance.inputs(draw)
-        with torch.no_grad():
-            torch.manual_seed(draw.seed)
-            output = _call(self.instance, self.model, inputs)
-        expected = Expected(output=output, grads={}, inputs=inputs)
-        if oracle:
-            self._add_oracle(expected, draw, None)
-        return expected
+    def play(self, trial: Trial, **changes: Any) -> Played:
+        """The trial on the model as it is; `changes` are those of a `Player`."""
+        player = Player(instance=self.instance, binding=self.binding, **changes)
+        played: Played = self.instance.guard(
+            "Model.forward", lambda: player.play(trial), passing=(NoBackward,)
+        )
+        return played
 
-    def backward(self, draw: Draw, grad_seed: int, *, oracle: bool = True) -> Expected:
-        """Output and gradients, for the inputs of `draw` and the output gradients of a seed."""
-        inputs = self.instance.inputs(draw)
-        output, grads = _differentiate(self.instance, self.model, inputs, draw.seed, grad_seed)
-        expected = Expected(output=output, grads=grads, inputs=_detached(inputs))
-        if oracle:
-            self._add_oracle(expected, draw, grad_seed)
-        return expected
-
-    def _add_oracle(self, expected: Expected, draw: Draw, grad_seed: int | None) -> None:
+    def _oracle(self, trial: Trial, played: Played) -> Played | None:
         """The same in fp64, from the inputs and weights as rounded to the declared dtype."""
-        size = sum(t.numel() * 8 for _, t in walk_tensors(expected.inputs, ""))
+        inputs = [tensor for result in played.results for tensor in result.inputs.values()]
+        size = sum(tensor.numel() * 8 for tensor in inputs)
         if size * ORACLE_FACTOR > free_bytes(self.instance.device):
-            return
+            return None
         try:
             with _in_double(self.model):
-                inputs = map_tensors(_to_double, self.instance.inputs(draw))
-                if grad_seed is None:
-                    with torch.no_grad():
-                        torch.manual_seed(draw.seed)
-                        expected.oracle_output = _call(self.instance, self.model, inputs)
-                    return
-                expected.oracle_output, expected.oracle_grads = _differentiate(
-                    self.instance, self.model, inputs, draw.seed, grad_seed, expected.output
-                )
+                return self.play(trial, alter=_in_float64)
         except (torch.OutOfMemoryError, ProblemError):  # no fp64 kernel, or dtypes fixed inside
-            expected.oracle_output = expected.oracle_grads = None
+            return None
 
     def release(self) -> None:
         """Give memory back to the device, for the worker."""
-        gc.collect()
         if self.instance.device.type == "cuda":
+            gc.collect()
             torch.cuda.empty_cache()
 
 
-def _call(instance: Instance, model: torch.nn.Module, inputs: list[Any]) -> Any:
-    return instance.guard("Model.forward", lambda: model(*inputs))
-
-
-def _differentiate(
-    instance: Instance,
-    model: torch.nn.Module,
-    inputs: list[Any],
-    seed: int,
-    grad_seed: int,
-    like: Any = None,
-) -> tuple[Any, dict[str, Any]]:
-    """Output and gradients by leaf name. `like`: outputs whose dtype the gradients are drawn in."""
-    leaves = instance.leaves(inputs)
-    for leaf in leaves.values():
-        leaf.requires_grad_(True)
-    leaves |= {n: p for n, p in model.named_parameters() if p.requires_grad}
-    torch.manual_seed(seed)
-    output = _call(instance, model, inputs)
-    outputs = [t for _, t in walk_tensors(output, "output") if t.requires_grad]
-    if like is None:
-        drawn = grad_outputs(outputs, grad_seed)
-    else:
-        paths = [p for p, t in walk_tensors(output, "output") if t.requires_grad]
-        twins = dict(walk_tensors(like, "output"))
-        drawn = [g.double() for g in grad_outputs([twins[p] for p in paths], grad_seed)]
-    grads = instance.guard(
-        "the gradient of Model",
-        lambda: torch.autograd.grad(outputs, list(leaves.values()), drawn, allow_unused=True),
-    )
-    return _detached(output), dict(zip(leaves, _detached(list(grads)), strict=True))
-
-
-def _detached(value: Any) -> Any:
-    return map_tensors(lambda t: t.detach(), value)
-
-
-def _to_double(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.double() if tensor.is_floating_point() else tensor
+def _in_float64(call: Call, inputs: list[Any]) -> list[Any]:
+    return [map_tensors(lambda t: t.double() if t.is_floating_point() else t, v) for v in inputs]
 
 
 @contextmanager

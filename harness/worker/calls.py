@@ -1,12 +1,14 @@
 """One forward or backward on fresh inputs, in poisoned memory, raw outputs.
 
 A `Side` is what is called: the reference or the candidate. Its calls are split for timing:
-`prepare` is what happens before the clock starts, `run` what is timed.
+`prepare` is what happens before the clock starts, `run` what is timed. Checks are made of
+trials (harness/player.py), which run under `poisoned` and hand out what is `plain`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,10 +16,19 @@ from typing import Any
 
 import torch
 
-from harness.problem import Draw, Instance, grad_outputs, map_tensors, walk_tensors
-from harness.worker.faults import ContractFault, NoBackwardFault
+from harness.draws import Draw, GradDraw, grad_outputs
+from harness.player import Binding
+from harness.problem import Instance
+from harness.trees import map_tensors
+from harness.worker.faults import ContractFault
 
 _POISON_RESERVE_BYTES = 512 << 20  # left for what the driver itself allocates meanwhile
+
+#: What uninitialised memory holds. Two values: what is right under NaN may have read it all the
+#: same (as a maximum does that skips NaN), and shows under the other.
+POISONS = {"nan": math.nan, "number": 13323083.0}
+_M_PERTURB = -6  # malloc.h
+_PERTURB_BYTE = 0x4B ^ 0xFF  # malloc fills with its complement; 0x4B4B4B4B is 13323083.0
 
 
 @dataclass(kw_only=True)
@@ -27,7 +38,8 @@ class CallSet:
     inputs: list[Any]
     leaves: dict[str, torch.Tensor]
     grad_seed: int
-    grads: list[torch.Tensor] | None = None
+    dtype: torch.dtype = torch.float32
+    grads: dict[str, torch.Tensor] | None = None
 
 
 def call_set(instance: Instance, draw: Draw, *, grad: bool, grad_seed: int) -> CallSet:
@@ -36,45 +48,37 @@ def call_set(instance: Instance, draw: Draw, *, grad: bool, grad_seed: int) -> C
     leaves = instance.leaves(inputs) if grad else {}
     for leaf in leaves.values():
         leaf.requires_grad_(True)
-    return CallSet(inputs=inputs, leaves=leaves, grad_seed=grad_seed)
+    return CallSet(inputs=inputs, leaves=leaves, grad_seed=grad_seed, dtype=instance.dtype)
 
 
 class Side:
-    """A model and how one mode of it is called.
+    """A model and how one mode of it is called."""
 
-    `names`: what its gradients are called where its parameters are named otherwise.
-    """
-
-    def __init__(
-        self, name: str, model: torch.nn.Module, names: dict[str, str] | None = None
-    ) -> None:
+    def __init__(self, name: str, model: torch.nn.Module, binding: Binding | None = None) -> None:
         self.name = name
         self.model = model
-        self.names = names or {}
-
-    def leaves(self, calls: CallSet) -> dict[str, torch.Tensor]:
-        """What gradients are taken of: the named inputs, then the parameters."""
-        parameters = {
-            self.names.get(n, n): p for n, p in self.model.named_parameters() if p.requires_grad
-        }
-        return calls.leaves | parameters
+        self.binding = binding or Binding.to_itself(model)
 
     def forward(self, calls: CallSet) -> Any:
-        """The output, checked to be made of plain tensors."""
+        """The output of one call."""
         return self.model(*calls.inputs)
 
     def backward(self, calls: CallSet, output: Any) -> dict[str, torch.Tensor | None]:
-        """Gradients of every leaf, by name; None where there is none.
+        """Gradients of every leaf, by the reference's name; None where there is none.
 
-        Raises `NoBackwardFault` where no output carries a gradient.
+        Raises `NoBackward` where no output carries a gradient.
         """
-        outputs = differentiable(output)
-        if not outputs:
-            raise NoBackwardFault("the output has no grad_fn: there is no backward")
+        outputs = self.binding.differentiated(output)
         if calls.grads is None:
-            calls.grads = grad_outputs(outputs, calls.grad_seed)
-        leaves = self.leaves(calls)
-        grads = torch.autograd.grad(outputs, list(leaves.values()), calls.grads, allow_unused=True)
+            calls.grads = grad_outputs(outputs, GradDraw(seed=calls.grad_seed), calls.dtype)
+        parameters = {n: p for n, p in self.binding.parameters().items() if p.requires_grad}
+        leaves = calls.leaves | parameters
+        grads = torch.autograd.grad(
+            list(outputs.values()),
+            list(leaves.values()),
+            [calls.grads[path] for path in outputs],
+            allow_unused=True,
+        )
         return dict(zip(leaves, grads, strict=True))
 
     def prepare(self, mode: str, calls: CallSet) -> Any:
@@ -94,11 +98,6 @@ class Side:
         return (output, self.backward(calls, output)) if mode == "forward_backward" else output
 
 
-def differentiable(output: Any) -> list[torch.Tensor]:
-    """The tensors of an output that carry a gradient."""
-    return [t for _, t in walk_tensors(output, "output") if t.requires_grad]
-
-
 def plain(value: Any) -> Any:
     """`value` with every tensor detached. A tensor subclass could compute on being read, so it
     is refused: raises `ContractFault`."""
@@ -115,26 +114,37 @@ def plain(value: Any) -> Any:
 
 
 @contextlib.contextmanager
-def poisoned(device: torch.device, *, value: float = math.nan) -> Iterator[None]:
-    """Memory that the body allocates holds `value` (NaN) until it is written.
+def poisoned(device: torch.device, poison: str) -> Iterator[None]:
+    """Memory that the body allocates holds a value of `POISONS` until it is written.
 
     On CUDA all free memory is filled and given back to the driver. On a CPU fresh pages come
-    back as zeros, so torch's own fill of uninitialised memory does it (always with NaN or the
-    largest integer); allocations outside of torch are not reached there.
+    back as zeros, so malloc itself is made to fill what it hands out, for native code as well
+    (glibc only); NaN it cannot write, so with NaN torch fills its own tensors after it.
     """
     if device.type == "cuda":
-        _fill_free_memory(device, value)
+        _fill_free_memory(device, POISONS[poison])
         yield
         return
+    nan = math.isnan(POISONS[poison])
     before = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     mode = torch.get_deterministic_debug_mode()
-    torch.set_deterministic_debug_mode("warn")
-    torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
+    if nan:
+        torch.set_deterministic_debug_mode("warn")
+    torch.utils.deterministic.fill_uninitialized_memory = nan  # type: ignore[attr-defined]
+    _perturb(_PERTURB_BYTE)
     try:
         yield
     finally:
+        _perturb(0)
         torch.utils.deterministic.fill_uninitialized_memory = before  # type: ignore[attr-defined]
         torch.set_deterministic_debug_mode(mode)
+
+
+def _perturb(byte: int) -> None:
+    """Make malloc fill what it hands out with the complement of `byte`; 0 ends it."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_PERTURB, byte)
 
 
 def _fill_free_memory(device: torch.device, value: float) -> None:

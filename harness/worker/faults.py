@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from harness.errors import ProblemError
+from harness.player import NoBackward
 
 MAX_TRACEBACK = 200_000  # characters kept of a traceback or compiler log
 
@@ -38,12 +39,6 @@ class CompileFault(Fault):
         self.log = log
 
 
-class NoBackwardFault(Fault):
-    """The output carries no gradient."""
-
-    kind = "no_backward"
-
-
 class MachineFault(Fault):
     """The machine, not the solution, is at fault."""
 
@@ -56,6 +51,8 @@ def describe(error: BaseException, *, phase_kind: str = "exception") -> dict[str
         kind = error.kind
     elif isinstance(error, ProblemError):
         kind = "problem"
+    elif isinstance(error, NoBackward):
+        kind = "no_backward"
     elif isinstance(error, torch.OutOfMemoryError | MemoryError):
         kind = "out_of_memory"
     else:
@@ -65,7 +62,8 @@ def describe(error: BaseException, *, phase_kind: str = "exception") -> dict[str
     if isinstance(error, CompileFault):
         text = error.log + "\n" + text
     lines = str(told).strip().splitlines()
-    name = "" if isinstance(error, Fault | ProblemError) else f"{type(error).__name__}: "
+    speaks = isinstance(error, Fault | ProblemError | NoBackward)
+    name = "" if speaks else f"{type(error).__name__}: "
     return {
         "kind": kind,
         "message": f"{name}{lines[0] if lines else ''}"[:2000],

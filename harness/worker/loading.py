@@ -21,7 +21,7 @@ def import_solution(source: str, folder: Path, file_name: str) -> Any:
     itself passes through.
     """
     path = folder / file_name
-    path.write_text(source, encoding="utf-8")
+    path.write_text(source)
     spec = importlib.util.spec_from_file_location(MODULE_NAME, path)
     assert spec is not None
     assert spec.loader is not None
@@ -34,41 +34,50 @@ def import_solution(source: str, folder: Path, file_name: str) -> Any:
     return model
 
 
-def adopt_state(model: torch.nn.Module, reference: torch.nn.Module) -> dict[str, str]:
+def adopt_state(model: torch.nn.Module, reference: torch.nn.Module) -> tuple[dict[str, str], str]:
     """Copy the reference's parameters and buffers into `model`.
 
-    By name where names and shapes agree; otherwise in order, where the shapes do: then the
-    model's name of each parameter -> the reference's is returned. Buffers that only the
-    solution has are its own business; parameters are not.
+    Returns what the model calls each of them, and a note on how they were matched, or "".
+    By name where name and shape agree, the rest in order, where the shapes do. Buffers that
+    only the solution has are its own business; parameters are not.
     Raises `ContractFault` that lists both sides where neither way fits.
     """
+    parameters, notes = _match(
+        dict(reference.named_parameters()), dict(model.named_parameters()), "parameters"
+    )
+    buffers, more = _match(dict(reference.named_buffers()), dict(model.named_buffers()), "buffers")
+    names = parameters | buffers
+    theirs = dict(reference.named_parameters()) | dict(reference.named_buffers())
+    own = dict(model.named_parameters()) | dict(model.named_buffers())
     with torch.no_grad():
-        theirs = dict(reference.named_parameters()) | dict(reference.named_buffers())
-        own = dict(model.named_parameters()) | dict(model.named_buffers())
-        extra = set(dict(model.named_parameters())) - set(theirs)
-        if not extra and all(n in own and own[n].shape == t.shape for n, t in theirs.items()):
-            for name, tensor in theirs.items():
-                own[name].copy_(tensor)
-            return {}
-        if list(reference.named_buffers()):
-            _adopt_in_order(model, reference, "buffers")
-        return _adopt_in_order(model, reference, "parameters")
+        for name, mine in names.items():
+            own[mine].copy_(theirs[name])
+    return names, "; ".join(notes + more)
 
 
-def _adopt_in_order(
-    model: torch.nn.Module, reference: torch.nn.Module, kind: str
-) -> dict[str, str]:
-    theirs = list(getattr(reference, f"named_{kind}")())
-    own = list(getattr(model, f"named_{kind}")())
-    if [t.shape for _, t in theirs] != [t.shape for _, t in own]:
+def _match(
+    theirs: dict[str, torch.Tensor], own: dict[str, torch.Tensor], kind: str
+) -> tuple[dict[str, str], list[str]]:
+    """The reference's name -> the model's, and a note where names differ. Raises `ContractFault`.
+
+    A buffer that only counts (an integer without dimensions) may be missing.
+    """
+    names = {n: n for n, t in theirs.items() if n in own and own[n].shape == t.shape}
+    rest = {n: t for n, t in theirs.items() if n not in names}
+    spare = {n: t for n, t in own.items() if n not in names.values()}
+    if kind == "buffers":
+        rest = {n: t for n, t in rest.items() if t.ndim or t.is_floating_point()}
+        shapes = [t.shape for t in rest.values()]
+        spare = {n: t for n, t in spare.items() if t.shape in shapes}
+    if [t.shape for t in rest.values()] != [t.shape for t in spare.values()]:
         raise ContractFault(
             f"the {kind} differ, by name and in order: the reference has {_list(theirs)}, "
             f"ModelNew has {_list(own)}"
         )
-    for (_, mine), (_, tensor) in zip(own, theirs, strict=True):
-        mine.copy_(tensor)
-    return {mine: name for (mine, _), (name, _) in zip(own, theirs, strict=True)}
+    names |= dict(zip(rest, spare, strict=True))
+    note = f"{kind} were taken over in order: the names differ ({', '.join(rest)})"
+    return names, [note] if rest else []
 
 
-def _list(named: list[tuple[str, torch.Tensor]]) -> str:
-    return "[" + ", ".join(f"{name} {tuple(t.shape)}" for name, t in named) + "]"
+def _list(named: dict[str, torch.Tensor]) -> str:
+    return "[" + ", ".join(f"{name} {tuple(t.shape)}" for name, t in named.items()) + "]"

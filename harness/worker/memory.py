@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from harness.problem import Draw, Instance, walk_tensors
+from harness.problem import Draw, Instance
+from harness.trees import walk_tensors
 from harness.worker.calls import Side, call_set
 
 MIB = 1 << 20

@@ -6,6 +6,7 @@ judge's business.
 
 from __future__ import annotations
 
+import functools
 import gc
 import inspect
 import platform
@@ -16,7 +17,10 @@ from typing import Any
 
 import torch
 
-from harness.problem import Draw, Instance
+from harness.draws import Draw
+from harness.player import Binding, Player
+from harness.problem import Instance
+from harness.trial import Trial
 from harness.worker import calls, capability, loading, memory, meters, provenance, timing
 from harness.worker.building import Builder
 from harness.worker.faults import ContractFault, MachineFault
@@ -78,7 +82,10 @@ class Session:
         return {"builds": self._builds()}, {}
 
     def load(self, order: dict[str, Any]) -> Answer:
-        """Construct ModelNew and give it the reference's weights."""
+        """Construct ModelNew and give it the reference's weights.
+
+        `outputs`: paths of the outputs that are differentiated.
+        """
         assert self.instance is not None
         assert self.reference is not None
         self.base_bytes["candidate"] = _allocated(self.instance.device)
@@ -93,10 +100,11 @@ class Session:
         if not isinstance(model, torch.nn.Module):
             raise ContractFault(f"ModelNew makes a {type(model).__name__}, not an nn.Module")
         _check_arguments(model, self.instance)
-        names = loading.adopt_state(model, self.reference.model)
-        self._set_candidate(model, names)
-        note = "weights were taken over in order: the names differ from the reference's"
-        return {"note": note if names else "", "builds": self._builds()}, {}
+        names, note = loading.adopt_state(model, self.reference.model)
+        outputs = tuple(order["outputs"])
+        self.reference.binding.outputs = outputs
+        self._set_candidate(model, Binding(model=model, names=names, outputs=outputs))
+        return {"note": note, "builds": self._builds()}, {}
 
     def compile(self, order: dict[str, Any]) -> Answer:
         """The reference again, eager or compiled, as the candidate: a baseline, no solution."""
@@ -109,10 +117,10 @@ class Session:
         self._set_candidate(model)
         return {}, {}
 
-    def _set_candidate(self, model: Any, names: dict[str, str] | None = None) -> None:
+    def _set_candidate(self, model: Any, binding: Binding | None = None) -> None:
         assert self.instance is not None
         assert self.reference is not None
-        self.candidate = calls.Side("candidate", model, names)
+        self.candidate = calls.Side("candidate", model, binding)
         self.timer = None
 
     def _builds(self) -> list[dict[str, Any]]:
@@ -120,32 +128,26 @@ class Session:
 
     # --- checks ---------------------------------------------------------------------------
 
-    def forward(self, order: dict[str, Any]) -> Answer:
-        """Outputs of one call without grad, and the inputs as they are after it."""
+    def play(self, order: dict[str, Any]) -> Answer:
+        """The calls of a trial: outputs, gradients, and the inputs as they are after them."""
         side, instance = self._candidate()
-        draw = Draw(seed=order["seed"], variation=order["variation"])
-        call = calls.call_set(instance, draw, grad=False, grad_seed=0)
-        with calls.poisoned(instance.device), torch.no_grad():
-            torch.manual_seed(order["seed"])
-            output = calls.plain(side.forward(call))
+        player = Player(
+            instance=instance,
+            binding=side.binding,
+            finish=calls.plain,
+            around=functools.partial(calls.poisoned, instance.device),
+        )
+        played = player.play(Trial.from_json(order["trial"]))
         self._synchronize()
-        return {}, {"output": output, "inputs": call.inputs}
+        results = [vars(result) for result in played.results]
+        return {}, {"results": results, "later": played.later, "state": played.state}
 
-    def backward(self, order: dict[str, Any]) -> Answer:
-        """Output and gradients of one call with grad, and the inputs as they are after it."""
-        side, instance = self._candidate()
-        draw = Draw(seed=order["seed"], variation=order["variation"])
-        call = calls.call_set(instance, draw, grad=True, grad_seed=order["grad_seed"])
-        with calls.poisoned(instance.device):
-            torch.manual_seed(order["seed"])
-            output = side.forward(call)
-            grads = side.backward(call, output)
+    def ping(self, order: dict[str, Any]) -> Answer:
+        """Whether the device still works: after some faults nothing does."""
+        _, instance = self._candidate()
+        torch.ones(1, device=instance.device).add_(1)
         self._synchronize()
-        return {}, {
-            "output": calls.plain(output),
-            "grads": calls.plain(grads),
-            "inputs": calls.plain(call.inputs),
-        }
+        return {}, {}
 
     def _candidate(self) -> tuple[calls.Side, Instance]:
         assert self.instance is not None
@@ -251,8 +253,8 @@ ORDERS: dict[str, Callable[[Session, dict[str, Any]], Answer]] = {
     "build": Session.build,
     "load": Session.load,
     "compile": Session.compile,
-    "forward": Session.forward,
-    "backward": Session.backward,
+    "play": Session.play,
+    "ping": Session.ping,
     "warm_up": Session.warm_up,
     "epoch": Session.epoch,
     "reveal": Session.reveal,

@@ -17,7 +17,8 @@ from typing import Any
 
 import torch
 
-from harness.problem import Draw, Instance, walk_tensors
+from harness.problem import Draw, Instance
+from harness.trees import walk_tensors
 from harness.worker.calls import CallSet, Side, call_set, plain
 from harness.worker.meters import HostBound, Meter, Unit, WallMeter
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import pytest
 import torch
 
-from harness.problem import Draw, Instance
-from harness.worker.calls import Side, call_set, differentiable, plain, poisoned
-from harness.worker.faults import ContractFault, NoBackwardFault
+from harness.draws import Draw
+from harness.player import Binding, NoBackward
+from harness.problem import Instance
+from harness.worker.calls import POISONS, Side, call_set, plain, poisoned
+from harness.worker.faults import ContractFault
 
 CPU = torch.device("cpu")
 
@@ -38,7 +41,8 @@ def instance(extra: str = "") -> Instance:
 
 
 def side(of: Instance, names: dict[str, str] | None = None) -> Side:
-    return Side("candidate", of.model(0), names)
+    model = of.model(0)
+    return Side("candidate", model, Binding(model=model, names=names) if names else None)
 
 
 # --- modes ------------------------------------------------------------------------------------
@@ -64,7 +68,7 @@ def test_gradients_are_those_of_dense_random_grad_outputs() -> None:
     calls = call_set(of, Draw(seed=1), grad=True, grad_seed=2)
     output, grads = side(of).run("forward_backward", calls, None)
     assert calls.grads is not None
-    (grad,) = calls.grads
+    grad = calls.grads["output"]
     assert grad.shape == output.shape
     assert grad.is_contiguous()
     x, y = calls.inputs
@@ -82,7 +86,7 @@ def test_gradients_are_of_the_named_inputs_and_all_parameters() -> None:
 def test_gradients_go_by_the_references_names() -> None:
     of = instance()
     calls = call_set(of, Draw(seed=1), grad=True, grad_seed=2)
-    grads = side(of, {"scale": "weight"}).run("forward_backward", calls, None)[1]
+    grads = side(of, {"weight": "scale"}).run("forward_backward", calls, None)[1]
     assert set(grads) == {"x", "y", "weight"}
 
 
@@ -109,15 +113,17 @@ def test_an_output_without_a_gradient_has_no_backward() -> None:
             return [x.detach(), y.detach()]
 
     calls = call_set(instance(), Draw(seed=1), grad=True, grad_seed=2)
-    with pytest.raises(NoBackwardFault, match="no grad_fn"):
+    with pytest.raises(NoBackward, match="no grad_fn"):
         Side("candidate", Detached()).run("forward_backward", calls, None)
 
 
-def test_differentiable_finds_what_carries_a_gradient_in_any_tree() -> None:
+def test_what_carries_a_gradient_is_found_by_path_in_any_tree() -> None:
     with_grad, without = torch.ones(1, requires_grad=True) * 2, torch.ones(1)
-    found = differentiable([without, {"a": (with_grad, 3)}, None])
-    assert len(found) == 1
-    assert found[0] is with_grad
+    output = [without, {"a": (with_grad, 3)}, None, with_grad]
+    binding = Binding(model=torch.nn.Module(), names={})
+    assert list(binding.differentiated(output)) == ["output[1]['a'][0]", "output[3]"]
+    binding.outputs = ("output[3]",)
+    assert list(binding.differentiated(output)) == ["output[3]"]
 
 
 # --- plain tensors ----------------------------------------------------------------------------
@@ -179,7 +185,7 @@ def test_an_object_that_poses_as_a_tensor_is_refused() -> None:
 
 
 def test_memory_that_was_never_written_is_not_a_number() -> None:
-    with poisoned(CPU):
+    with poisoned(CPU, "nan"):
         found = [
             torch.empty(1000),
             torch.empty_like(torch.ones(3, 3)),
@@ -192,13 +198,23 @@ def test_memory_that_was_never_written_is_not_a_number() -> None:
 
 
 def test_integers_that_were_never_written_are_the_largest() -> None:
-    with poisoned(CPU):
+    with poisoned(CPU, "nan"):
         found = torch.empty(3, dtype=torch.int32)
     assert found.tolist() == [torch.iinfo(torch.int32).max] * 3
 
 
+def test_memory_may_hold_a_number_instead_in_native_code_too() -> None:
+    with poisoned(CPU, "number"):
+        values = torch.empty(1000)
+        native = ctypes.CDLL(None).malloc
+        native.restype = ctypes.POINTER(ctypes.c_float)
+        allocated = native(4096)[0]
+    assert values.unique().tolist() == [POISONS["number"]]
+    assert allocated == POISONS["number"]
+
+
 def test_what_is_written_keeps_its_values() -> None:
-    with poisoned(CPU):
+    with poisoned(CPU, "nan"):
         assert torch.ones(3).tolist() == [1, 1, 1]
         assert (torch.ones(3) + 1).tolist() == [2, 2, 2]
         assert torch.zeros(2).tolist() == [0, 0]
@@ -209,7 +225,7 @@ def test_what_was_set_before_is_set_again_also_after_an_error(mode: str) -> None
     torch.set_deterministic_debug_mode(mode)
     before = torch.get_deterministic_debug_mode()
     try:
-        with pytest.raises(KeyError), poisoned(CPU):
+        with pytest.raises(KeyError), poisoned(CPU, "nan"):
             raise KeyError
         assert torch.get_deterministic_debug_mode() == before
     finally:

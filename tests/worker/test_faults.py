@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from harness.errors import ProblemError
+from harness.player import NoBackward
 from harness.worker import faults
 from harness.worker.faults import (
     CompileFault,
     ContractFault,
     MachineFault,
-    NoBackwardFault,
     describe,
 )
 
@@ -35,7 +35,7 @@ class OutOfMemory(Exception):
         (RuntimeError("compile error: CUDA out of memory"), "exception", "RuntimeError: compile"),
         (ContractFault("broken"), "contract", "broken"),
         (CompileFault("line", "the whole log"), "compile", "line"),
-        (NoBackwardFault("none"), "no_backward", "none"),
+        (NoBackward("none"), "no_backward", "none"),
         (MachineFault("no device"), "machine", "no device"),
         (ProblemError("why", path="p.py", line=3), "problem", "p.py:3: why"),
     ],

@@ -26,7 +26,9 @@ def net(**parts: torch.nn.Module | torch.Tensor) -> torch.nn.Module:
 def test_equal_names_are_taken_over_by_name_whatever_their_order() -> None:
     reference = net(a=torch.nn.Linear(3, 3), b=torch.nn.Linear(3, 3))
     model = net(b=torch.nn.Linear(3, 3), a=torch.nn.Linear(3, 3))
-    assert adopt_state(model, reference) == {}
+    names, note = adopt_state(model, reference)
+    assert note == ""
+    assert all(name == own for name, own in names.items())
     for name, tensor in reference.named_parameters():
         assert torch.equal(model.get_parameter(name), tensor)
 
@@ -34,16 +36,20 @@ def test_equal_names_are_taken_over_by_name_whatever_their_order() -> None:
 def test_buffers_are_taken_over_too() -> None:
     reference, model = (net(n=torch.nn.BatchNorm1d(4)) for _ in range(2))
     reference.get_buffer("n.running_mean").fill_(3.0)
-    assert adopt_state(model, reference) == {}
+    names, _ = adopt_state(model, reference)
+    assert names["n.running_mean"] == "n.running_mean"
     assert model.get_buffer("n.running_mean").tolist() == [3.0] * 4
 
 
 def test_a_buffer_that_only_the_solution_has_is_its_own_business() -> None:
     scratch = torch.full((7,), 5.0)
     reference = net(a=torch.nn.Linear(2, 2))
-    assert adopt_state(net(a=torch.nn.Linear(2, 2), scratch=scratch), reference) == {}
+    names, _ = adopt_state(net(a=torch.nn.Linear(2, 2), scratch=scratch), reference)
+    assert names == {"a.weight": "a.weight", "a.bias": "a.bias"}
     renamed = net(own=torch.nn.Linear(2, 2), scratch=scratch)
-    assert adopt_state(renamed, reference) == {"own.weight": "a.weight", "own.bias": "a.bias"}
+    names, note = adopt_state(renamed, reference)
+    assert names == {"a.weight": "own.weight", "a.bias": "own.bias"}
+    assert note == "parameters were taken over in order: the names differ (a.weight, a.bias)"
     assert torch.equal(renamed.get_parameter("own.weight"), reference.get_parameter("a.weight"))
     assert scratch.tolist() == [5.0] * 7
 
@@ -52,14 +58,25 @@ def test_other_names_are_taken_over_in_order_and_mapped() -> None:
     reference = net(a=torch.nn.Linear(3, 2), n=torch.nn.BatchNorm1d(2))
     model = net(x=torch.nn.Linear(3, 2), y=torch.nn.BatchNorm1d(2))
     reference.get_buffer("n.running_var").fill_(9.0)
-    assert adopt_state(model, reference) == {
-        "x.weight": "a.weight",
-        "x.bias": "a.bias",
-        "y.weight": "n.weight",
-        "y.bias": "n.bias",
+    names, _ = adopt_state(model, reference)
+    assert names == {
+        "a.weight": "x.weight",
+        "a.bias": "x.bias",
+        "n.weight": "y.weight",
+        "n.bias": "y.bias",
+        "n.running_mean": "y.running_mean",
+        "n.running_var": "y.running_var",
     }
     assert torch.equal(model.get_parameter("x.weight"), reference.get_parameter("a.weight"))
     assert model.get_buffer("y.running_var").tolist() == [9.0] * 2
+
+
+def test_names_that_agree_are_kept_where_others_differ() -> None:
+    reference = net(a=torch.nn.Linear(3, 3), b=torch.nn.Linear(3, 3))
+    model = net(c=torch.nn.Linear(3, 3), a=torch.nn.Linear(3, 3))
+    names, _ = adopt_state(model, reference)
+    assert (names["a.weight"], names["b.weight"]) == ("a.weight", "c.weight")
+    assert torch.equal(model.get_parameter("c.weight"), reference.get_parameter("b.weight"))
 
 
 @pytest.mark.parametrize(
@@ -86,6 +103,13 @@ def test_buffers_that_fit_neither_way_are_listed_on_both_sides() -> None:
         adopt_state(net(), reference)
 
 
+def test_a_buffer_that_only_counts_may_be_missing() -> None:
+    reference = net(n=torch.nn.BatchNorm1d(4))
+    model = net(n=torch.nn.BatchNorm1d(4))
+    del model.n.num_batches_tracked  # type: ignore[union-attr]
+    assert "n.num_batches_tracked" not in adopt_state(model, reference)[0]
+
+
 def test_the_solution_keeps_its_own_storage() -> None:
     reference, model = (net(a=torch.nn.Linear(2, 2)) for _ in range(2))
     adopt_state(model, reference)
@@ -94,7 +118,7 @@ def test_the_solution_keeps_its_own_storage() -> None:
 
 
 def test_nothing_to_take_over_is_fine() -> None:
-    assert adopt_state(net(), net()) == {}
+    assert adopt_state(net(), net()) == ({}, "")
 
 
 def test_a_solution_is_imported_as_a_module_of_its_own_file(tmp_path: Path) -> None:

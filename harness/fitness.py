@@ -1,0 +1,120 @@
+"""`lint`: which problems are fit to judge by, and a table of what is not.
+
+The mutants and what becomes of them are in judge/mutants.py and judge/lint.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from harness import catalog, problem
+from harness.config import Settings
+from harness.errors import ProblemError, RequestError
+from harness.judge import device, lint
+from harness.judge.lint import DOUBTFUL, MEANING, Finding, Outcome
+from harness.judge.reference import Reference
+from harness.problem import Instance
+from harness.report import one_line
+
+SIZE = "smoke"  # where a problem has it: large enough for means to average out
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitness:
+    """One problem. `fault`: why it could not be examined at all."""
+
+    problem: str
+    size: str
+    findings: tuple[Finding, ...] = ()
+    fault: str = ""
+
+    def fit(self, *, strict: bool) -> bool:
+        """Whether it may be judged by; `strict`: also without any doubt."""
+        bad = DOUBTFUL if strict else (Outcome.PASSES,)
+        return not self.fault and not any(f.outcome in bad for f in self.findings)
+
+
+def examine(names: Iterable[str], folder: Path, settings: Settings) -> list[Fitness]:
+    """The fitness of problems, by name or path. Raises `RequestError`, `MachineError`."""
+    chosen = device.choose(settings.device)
+    return [_examine(name, folder, settings, chosen.torch) for name in names]
+
+
+def _examine(name: str, folder: Path, settings: Settings, where: torch.device) -> Fitness:
+    known = catalog.load_problem(name, folder)
+    size = settings.size
+    try:
+        sizes = problem.sizes(known.source, known.path)
+        if size == "auto":
+            size = SIZE if SIZE in sizes else problem.FULL
+        if size not in sizes:
+            raise RequestError(f"{known.path} has no size {size!r}; it has {', '.join(sizes)}")
+        instance = Instance(
+            source=known.source,
+            path=known.path,
+            size=size,
+            dtype=getattr(torch, settings.dtype),
+            device=where,
+        )
+        findings = lint.lint(Reference(instance, weights_seed=1), settings)
+    except ProblemError as error:
+        return Fitness(problem=known.name, size=size, fault=str(error))
+    except torch.OutOfMemoryError:
+        text = "the reference and its float64 oracle do not fit the device; use a smaller --size"
+        return Fitness(problem=known.name, size=size, fault=text)
+    return Fitness(problem=known.name, size=size, findings=tuple(findings))
+
+
+def screen(found: list[Fitness], *, strict: bool) -> RenderableType:
+    """One line a problem; the mutants that were not simply caught; what their outcomes mean."""
+    parts: list[RenderableType] = []
+    for fitness in found:
+        parts.append(Text(_line(fitness, strict=strict)))
+        if any(finding.outcome in MEANING for finding in fitness.findings):
+            parts.append(_table(fitness))
+    met = {finding.outcome for fitness in found for finding in fitness.findings}
+    legend = [Text(f"{o.value}: {text}") for o, text in MEANING.items() if o in met]
+    return Group(*parts, *([Text("")] if legend else []), *legend)
+
+
+def _line(fitness: Fitness, *, strict: bool) -> str:
+    verdict = "fit" if fitness.fit(strict=strict) else "NOT FIT"
+    start = f"{fitness.problem} ({fitness.size}): {verdict}"
+    if fitness.fault:
+        return f"{start}: {one_line(fitness.fault)}"
+    counts = Counter(finding.outcome for finding in fitness.findings)
+    told = ", ".join(f"{counts[o]} {o.value}" for o in Outcome if counts[o])
+    return f"{start}: of {len(fitness.findings)} mutants {told}"
+
+
+def _table(fitness: Fitness) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 2))
+    for header in ("mutant", "judged on"):
+        table.add_column(header, overflow="fold")
+    for header in ("outcome", "caught", "error", "size", "ratio"):
+        table.add_column(header, no_wrap=True)
+    order = list(Outcome)
+    for finding in sorted(fitness.findings, key=lambda f: -order.index(f.outcome)):
+        if finding.outcome in MEANING:
+            table.add_row(
+                Text(finding.mutant),
+                Text(finding.part),
+                finding.outcome.value,
+                f"{finding.caught} of {finding.trials}",
+                _number(finding.error),
+                _number(finding.size),
+                _number(finding.error_ratio),
+            )
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2g}"

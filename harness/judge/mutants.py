@@ -1,0 +1,263 @@
+"""Mutants of a reference: ways to be wrong that a fit problem must tell from being right.
+
+`FAMILIES` is the whole list. A mutant makes a wrong result for a scene, which is one call of
+the reference; `lint` judges it by the rules that solutions are judged by.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from harness.draws import Draw
+from harness.judge.reference import Reference
+from harness.judge.survey import Survey
+from harness.trees import map_tensors, walk_tensors
+from harness.trial import Call, Result, Trial
+
+#: A factor that nobody could take for rounding.
+WRONG_BY = {torch.float64: 1.01, torch.float32: 1.01, torch.float16: 1.05, torch.bfloat16: 1.25}
+NARROWER = (torch.float16, torch.bfloat16)
+MAX_OPERATIONS = 64
+#: Operations that move or make values; without them the result is the same by intent.
+_MOVES = frozenset(
+    {
+        *("alias", "clone", "contiguous", "copy_", "detach", "lift_fresh", "_to_copy"),
+        *("expand", "permute", "reshape", "select", "slice", "squeeze", "t", "transpose"),
+        *("unsqueeze", "view", "_reshape_alias", "_unsafe_view", "fill_", "zero_", "bernoulli_"),
+        *("empty_like", "full_like", "ones_like", "zeros_like", "rand_like", "randn_like"),
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """One call of the reference: what it gives, what is true, and the mean over other seeds."""
+
+    reference: Reference
+    trial: Trial
+    result: Result
+    oracle: Result | None
+    mean: Result
+
+    def played(self, **changes: Any) -> Result:
+        """The call once more, changed."""
+        return self.reference.play(self.trial, **changes).results[0]
+
+    def other(self) -> Result:
+        """The same kind of call from other seeds."""
+        (call,) = self.trial.calls
+        draw = replace(call.draw, seed=call.draw.seed + 1)
+        grad = call.grad and replace(call.grad, seed=call.grad.seed + 1)
+        trial = replace(self.trial, calls=(replace(call, draw=draw, grad=grad),))
+        return self.reference.play(trial).results[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """`output`, `grads`: what of its result is judged. `everywhere`: each leaf must be caught,
+    not one of them. `precise`: wrong by precision alone. `weights`: judged on new weights."""
+
+    name: str
+    make: Callable[[Scene], Result]
+    output: bool = True
+    grads: bool = True
+    everywhere: bool = True
+    precise: bool = False
+    weights: bool = False
+
+
+def constants(reference: Reference, survey: Survey) -> Iterator[Mutant]:
+    """Results that do not come from the inputs, or not from these."""
+    yield Mutant(name="zeros", make=lambda scene: _mapped(scene.result, torch.zeros_like))
+    yield Mutant(name="the mean over other seeds", make=lambda scene: scene.mean)
+    yield Mutant(name="the result for another seed", make=Scene.other)
+
+
+def scaled(reference: Reference, survey: Survey) -> Iterator[Mutant]:
+    """Results that are wrong by a factor."""
+    factor = WRONG_BY[reference.instance.dtype]
+
+    def wrong(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dtype is torch.bool:
+            return ~tensor
+        return tensor * factor if tensor.is_floating_point() else tensor + 1
+
+    def make(scene: Scene) -> Result:
+        return _mapped(scene.result, wrong)
+
+    yield Mutant(name=f"{factor:g} times the result", make=make)
+
+
+def ones(reference: Reference, survey: Survey) -> Iterator[Mutant]:
+    """Gradients that do not depend on those of the outputs."""
+
+    def make(scene: Scene) -> Result:
+        (call,) = scene.trial.calls
+        assert call.grad is not None
+        call = replace(call, grad=replace(call.grad, layout="ones"))
+        return reference.play(replace(scene.trial, calls=(call,))).results[0]
+
+    if survey.outputs:
+        yield Mutant(name="gradients for an output gradient of ones", make=make, output=False)
+
+
+def unread_inputs(reference: Reference, survey: Survey) -> Iterator[Mutant]:
+    """One input is not read: another draw of it gives the same."""
+    inputs = reference.instance.inputs(Draw(seed=1))
+    for i, name in enumerate(reference.instance.input_names(inputs)):
+
+        def alter(call: Call, given: list[Any], i: int = i) -> list[Any]:
+            other = reference.instance.inputs(replace(call.draw, seed=call.draw.seed + 1))
+            return [*given[:i], other[i], *given[i + 1 :]]
+
+        if any(True for _ in walk_tensors(inputs[i], name)):
+            yield _altered(f"input {name} unread", alter)
+
+
+def half(reference: Reference, survey: Survey) -> Iterator[Mutant]:
+    """The first half of the rows stands for all of them."""
+
+    def repeat(tensor: torch.Tensor) -> torch.Tensor:
+        rows = len(tensor) // 2 if tensor.ndim else 0
+        if rows:
+            tensor[rows : 2 * rows] = tensor[:rows].clone()
+        return tensor
+
+    def alter(call: Call, inputs: list[Any]) -> list[Any]:
+        return [map_tensors(repeat, value) for value in inputs]
+
+    yield _altered("half of the data", alter)
+
+
+def narrow(reference: Reference, survey: Survey) -> Iterator[Mutant]:
+    """Inputs and weights are rounded to a narrower type, as if that were computed in."""
+    if torch.finfo(reference.instance.dtype).bits < 32:
+        return
+    for dtype in NARROWER:
+
+        def rounded(tensor: torch.Tensor, dtype: torch.dtype = dtype) -> torch.Tensor:
+            return tensor.to(dtype).to(tensor.dtype) if tensor.is_floating_point() else tensor
+
+        def make(scene: Scene, rounded: Any = rounded) -> Result:
+            weights = dict.fromkeys(reference.binding.parameters(), rounded)
+            return scene.played(
+                alter=lambda call, inputs: [map_tensors(rounded, v) for v in inputs],
+                around=lambda poison: _changed(reference, weights),
+            )
+
+        name = str(dtype).removeprefix("torch.")
+        yield Mutant(name=f"{name} inside", make=make, precise=True)
+
+
+def unread_weights(reference: Reference, survey: Survey) -> Iterator[Mutant]:
+    """One parameter is not read: it keeps the value that it had before the weights were renewed."""
+    for name in reference.binding.parameters():
+
+        def make(scene: Scene, name: str = name) -> Result:
+            old = reference.binding.parameters()[name].detach().clone()
+            weights = {name: lambda new: old}
+            return scene.played(around=lambda poison: _changed(reference, weights))
+
+        yield Mutant(
+            name=f"parameter {name} unread", make=make, grads=False, everywhere=False, weights=True
+        )
+
+
+def skipped(reference: Reference, survey: Survey) -> Iterator[Mutant]:
+    """One operation is skipped: it gives its first argument of the right shape back."""
+    counter = _Skip(None)
+    reference.play(Trial(calls=(Call(draw=Draw(seed=1)),)), around=lambda poison: counter)
+    for number, operation in enumerate(counter.operations[:MAX_OPERATIONS]):
+
+        def make(scene: Scene, number: int = number) -> Result:
+            (call,) = scene.trial.calls
+            trial = replace(scene.trial, calls=(replace(call, grad=None),))
+            return reference.play(trial, around=lambda poison: _Skip(number)).results[0]
+
+        name = f"operation {number + 1} ({operation}) skipped"
+        yield Mutant(name=name, make=make, grads=False, everywhere=False)
+
+
+Family = Callable[[Reference, Survey], Iterator[Mutant]]
+FAMILIES: tuple[Family, ...] = (
+    constants,
+    scaled,
+    ones,
+    unread_inputs,
+    half,
+    narrow,
+    unread_weights,
+    skipped,
+)
+
+
+def _mapped(result: Result, action: Callable[[torch.Tensor], torch.Tensor]) -> Result:
+    return Result(
+        output=map_tensors(action, result.output),
+        grads=map_tensors(action, result.grads),
+        carries=result.carries,
+    )
+
+
+def _altered(name: str, alter: Callable[[Call, list[Any]], list[Any]]) -> Mutant:
+    """A mutant of the inputs. Gradients may well not depend on an input; outputs must."""
+    return Mutant(
+        name=name,
+        make=lambda scene: scene.played(alter=alter),
+        grads=False,
+        everywhere=False,
+    )
+
+
+@contextlib.contextmanager
+def _changed(
+    reference: Reference, weights: dict[str, Callable[[torch.Tensor], torch.Tensor]]
+) -> Iterator[None]:
+    """Some of the model's parameters changed, for a while."""
+    parameters = reference.binding.parameters()
+    before = {name: parameters[name].data for name in weights}
+    for name, change in weights.items():
+        parameters[name].data = change(before[name])
+    try:
+        yield
+    finally:
+        for name, data in before.items():
+            parameters[name].data = data
+
+
+class _Skip(TorchDispatchMode):
+    """Lists the operations that could be skipped, and skips number `index`."""
+
+    def __init__(self, index: int | None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.index = index
+        self.operations: list[str] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        name = func._overloadpacket.__name__
+        several = isinstance(out, tuple | list) and out
+        first = out[0] if several else out
+        stand_in = None if name in _MOVES else _like(first, args)
+        if stand_in is None:
+            return out
+        self.operations.append(name)
+        if len(self.operations) - 1 != self.index:
+            return out
+        return type(out)([stand_in, *out[1:]]) if several else stand_in
+
+
+def _like(out: Any, args: tuple[Any, ...]) -> torch.Tensor | None:
+    """The first argument of the shape and type of `out`, which is not `out` itself."""
+    tensors = [value for value in args if isinstance(value, torch.Tensor) and value is not out]
+    if not isinstance(out, torch.Tensor):
+        return None
+    return next((t for t in tensors if t.shape == out.shape and t.dtype == out.dtype), None)

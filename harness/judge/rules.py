@@ -1,0 +1,190 @@
+"""A trial's results against the reference's: outputs, gradients, and what a call must not touch.
+
+Each rule gives `Check`s; the first with a problem decides. Used by the checks of solutions and
+by `lint`, so a mutant meets the same rules as a solution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from harness.config import Settings
+from harness.judge import compare, hints
+from harness.judge.reference import Expected
+from harness.problem import Instance
+from harness.records import Check
+from harness.trees import walk_tensors
+from harness.trial import Played, Result
+
+NOISE_GAIN = 4.0  # another order of summation may err this much more than eager does
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """Tolerances and the limit of the error ratio (docs/error_model.md)."""
+
+    tolerances: Mapping[torch.dtype, compare.Tolerance]
+    error_ratio_limit: Any
+
+    @classmethod
+    def of(cls, instance: Instance, settings: Settings) -> Rules:
+        """The problem's own tolerances, where it states any, are fixed as in `assert_close`."""
+        own = {
+            dtype: compare.Tolerance(rtol=rtol, atol_scale=0.0, atol=atol)
+            for dtype, (rtol, atol) in instance.tolerances.items()
+        }
+        limit: Any = settings.error_ratio_limit
+        return cls(
+            tolerances=compare.TOLERANCES | own,
+            error_ratio_limit=compare.ERROR_RATIO_LIMIT if limit is None else limit,
+        )
+
+    def output(
+        self, got: Any, wanted: Any, oracle: Any = None, *, root: str = "output"
+    ) -> list[Check]:
+        """An output, leaf by leaf."""
+        return self._compare(got, wanted, oracle, root)
+
+    def grads(
+        self,
+        got: Result,
+        wanted: Result,
+        oracle: Result | None = None,
+        usual: Result | None = None,
+    ) -> Iterator[Check]:
+        """The gradient of every leaf that the judge has named. With `usual`, what is small
+        beside the gradients there is small here."""
+        for path, carries in wanted.carries.items():
+            if carries and not got.carries.get(path):
+                yield Check(path=path, problem=f"{path}: carries no gradient; the reference's does")
+        for name, grad in wanted.grads.items():
+            true = oracle.grads.get(name) if oracle else None
+            rules = self._beside(usual.grads[name]) if usual else self
+            yield from rules._grad(name, got.grads.get(name), grad, true)
+
+    def _grad(self, name: str, got: Any, wanted: Any, oracle: Any) -> list[Check]:
+        path = f"grad {name}"
+        if wanted is None:  # an explicit zero where PyTorch has no path is the same gradient
+            if not isinstance(got, torch.Tensor) or not bool(torch.count_nonzero(got)):
+                return [Check(path=path)]
+            return [Check(path=path, problem=f"{path}: is not zero; the reference has none")]
+        if got is None:
+            shape = tuple(wanted.shape)
+            text = f"{path}: is missing (None); the reference has one of shape {shape}"
+            return [Check(path=path, problem=text)]
+        found = self._compare(got, wanted, oracle, path)
+        if _first(found) and oracle is not None:
+            noise = compare.noise(wanted, oracle, tolerances=self.tolerances)
+            if noise > 1:  # zero but for rounding, as that of a bias before a normalisation
+                return self._loosened(noise).output(got, wanted, root=path)
+        return found
+
+    def is_noise(self, wanted: torch.Tensor, oracle: torch.Tensor) -> bool:
+        """Whether a leaf of eager's is zero but for rounding."""
+        return compare.noise(wanted, oracle, tolerances=self.tolerances) > 1
+
+    def _beside(self, usual: torch.Tensor | None) -> Rules:
+        """Rules whose absolute tolerance is at least that for a leaf like `usual`."""
+        if usual is None or not usual.numel():
+            return self
+        size = float(usual.detach().float().square().mean().sqrt())
+        scaled = {
+            dtype: replace(tolerance, atol=max(tolerance.atol, tolerance.atol_scale * size))
+            for dtype, tolerance in self.tolerances.items()
+        }
+        return replace(self, tolerances=scaled, error_ratio_limit=None)
+
+    def _loosened(self, noise: float) -> Rules:
+        """Rules for a leaf that is rounding noise: about as small as eager's is right."""
+        scale = NOISE_GAIN * noise * compare.ATOL_CAP
+        loose = {
+            dtype: replace(tolerance, atol_scale=max(tolerance.atol_scale, scale))
+            for dtype, tolerance in self.tolerances.items()
+        }
+        return Rules(tolerances=loose, error_ratio_limit=None)
+
+    def untouched(self, got: Result, wanted: Result) -> Iterator[Check]:
+        """Inputs, gradients of outputs, and the memory around them, as the reference leaves
+        them: both sides drew the same."""
+        for kind, theirs, ours in (
+            ("the input", got.inputs, wanted.inputs),
+            ("the gradient of", got.grad_outputs, wanted.grad_outputs),
+        ):
+            for name, tensor in ours.items():
+                if text := self._difference(theirs.get(name), tensor):
+                    text = f"{kind} {name} was changed in place, which the reference does not do"
+                    yield Check(path=name, problem=text)
+        for name, tensor in wanted.buffers.items():
+            if text := self._difference(got.buffers.get(name), tensor):
+                text = f"memory outside of the input {name} was written: {text}"
+                yield Check(path=name, problem=text)
+
+    def kept(self, got: Played, wanted: Played) -> Iterator[Check]:
+        """Outputs at the end of a trial are what they were after their call, or change as the
+        reference's do (which may be views of the inputs)."""
+        for i, (theirs, ours) in enumerate(zip(got.later, wanted.later, strict=True)):
+            unchanged = self.output(theirs, wanted.results[i].output)
+            if (wrong := _first(unchanged)) and _first(self.output(theirs, ours)):
+                text = (
+                    f"the output of call {i + 1} was changed by later calls: it shares memory "
+                    f"with an input or with a later output ({wrong})"
+                )
+                yield Check(path="output", problem=text)
+
+    def spread(self, played: Played) -> float:
+        """The largest difference between the outputs of the first and of the last call."""
+        first, last = (
+            [tensor for _, tensor in walk_tensors(played.results[i].output, "")] for i in (0, -1)
+        )
+        return max(
+            (
+                float(hints.difference(a, b).abs().max())
+                for a, b in zip(first, last, strict=True)
+                if a.numel()
+            ),
+            default=0.0,
+        )
+
+    def state(self, got: Played, wanted: Played) -> Iterator[Check]:
+        """Buffers as the reference leaves them, but for those that only count calls."""
+        for name, tensor in wanted.state.items():
+            if tensor.ndim or tensor.is_floating_point():
+                path = f"{name} after the call"
+                yield from self._compare(got.state.get(name), tensor, None, path)
+
+    def noisy(self, expected: Expected) -> bool:
+        """True where an output of eager is rounding noise: honest code may differ from it."""
+        if expected.oracle is None:
+            return False
+        pairs = zip(expected.played.results, expected.oracle.results, strict=True)
+        return any(
+            compare.noise(ours.output, true.output, tolerances=self.tolerances) > 1
+            for ours, true in pairs
+        )
+
+    def _compare(self, got: Any, wanted: Any, oracle: Any, root: str) -> list[Check]:
+        return compare.compare(
+            got,
+            wanted,
+            root=root,
+            oracle=oracle,
+            tolerances=self.tolerances,
+            error_ratio_limit=self.error_ratio_limit,
+        )
+
+    def _difference(self, got: Any, wanted: torch.Tensor) -> str | None:
+        """Bit by bit; where that differs, both sides may still have drawn the same: elementwise
+        functions of the CPU round by how a tensor was split among threads."""
+        if not isinstance(got, torch.Tensor):
+            return "it is missing"
+        if got.shape == wanted.shape and got.dtype == wanted.dtype and torch.equal(got, wanted):
+            return None
+        return _first(self._compare(got, wanted, None, "it"))
+
+
+def _first(found: list[Check]) -> str | None:
+    return next((check.problem for check in found if check.problem), None)

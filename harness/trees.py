@@ -1,0 +1,42 @@
+"""Trees: tensors in nested tuples, lists and dicts, as models take and return them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+
+def map_tensors(action: Callable[[torch.Tensor], Any], value: Any) -> Any:
+    """`value` with `action` applied to each tensor in nested tuples, lists and dicts."""
+    if isinstance(value, torch.Tensor):
+        return action(value)
+    if isinstance(value, tuple | list):
+        items = [map_tensors(action, item) for item in value]
+        return type(value)(items) if type(value) in (tuple, list) else tuple(items)
+    if isinstance(value, dict):
+        return {key: map_tensors(action, item) for key, item in value.items()}
+    return value
+
+
+def walk_tensors(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:
+    """(path, tensor) of each tensor in `value`, such as `output[1]`."""
+    if isinstance(value, torch.Tensor):
+        yield path, value
+    elif isinstance(value, tuple | list):
+        for i, item in enumerate(value):
+            yield from walk_tensors(item, f"{path}[{i}]")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from walk_tensors(item, f"{path}[{str(key)!r}]")
+
+
+def text_keys(value: Any) -> Any:
+    """`value` with the keys of its dicts as text, as they travel from a worker to the judge."""
+    if isinstance(value, tuple | list):
+        items = [text_keys(item) for item in value]
+        return tuple(items) if isinstance(value, tuple) else items
+    if isinstance(value, dict):
+        return {str(key): text_keys(item) for key, item in value.items()}
+    return value

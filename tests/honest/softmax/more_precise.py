@@ -1,0 +1,11 @@
+"""In float64 throughout: nearer to the truth than the reference.
+
+expect: pass
+"""
+
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(x.double(), dim=-1).to(x.dtype)

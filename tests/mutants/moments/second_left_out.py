@@ -1,0 +1,12 @@
+"""One of the two outputs.
+
+expect: wrong_output
+says: 1 elements
+"""
+
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return (x.mean(dim=1),)

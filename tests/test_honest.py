@@ -1,0 +1,29 @@
+"""Honest but unusual solutions, one habit a file: each passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support import Bench
+from tricks import Rows, Trick, find, parameters
+from tricks import rows as rows_of
+
+
+@pytest.fixture(scope="module")
+def rows(request: pytest.FixtureRequest, bench: Bench) -> Iterator[Rows]:
+    with rows_of(request, bench.folder) as found:
+        yield found
+
+
+def test_there_are_enough() -> None:
+    assert len(find("honest")) >= 15
+
+
+@pytest.mark.parametrize("trick", parameters("honest"))
+def test_honest_code_passes(trick: Trick, rows: Rows) -> None:
+    row = rows(trick)
+    assert row.verdict.status.value == trick.expect, row.verdict
+    assert set(trick.flags) <= set(row.flags)
+    refusals = {flag for flag in row.flags if flag.endswith("_only")} - {"library_only"}
+    assert refusals <= set(trick.flags)
