@@ -221,7 +221,7 @@ def test_processes_that_keep_forking_are_gone_with_the_worker(
         "    os.setsid()\n"
         "    wire.close()\n"
         "    while True:\n"
-        f"        open({str(note)!r}, 'w').write(str(os.getpid()))\n"
+        f"        open({str(note)!r}, 'a').write(f'{{os.getpid()}}\\n')\n"
         "        time.sleep(0.002)\n"
         "        if os.fork(): os._exit(0)\n"
         "answer()\nreceive()"
@@ -232,7 +232,7 @@ def test_processes_that_keep_forking_are_gone_with_the_worker(
     before = note.read_text()
     time.sleep(0.3)
     assert note.read_text() == before
-    assert gone(int(before))
+    assert gone(int(before.splitlines()[-1]))
 
 
 def test_a_worker_that_stops_its_warden_is_ended_by_the_judge(
