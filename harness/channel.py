@@ -79,6 +79,7 @@ class Channel:
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
+        self._shipped: list[torch.Tensor] = []
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -98,7 +99,10 @@ class Channel:
         encoded = {name: _encode(tree, tensors) for name, tree in (trees or {}).items()}
         specs: list[dict[str, Any]] = []
         payloads: list[torch.Tensor] = []
-        for tensor in tensors:
+        # Through `torch.Tensor` unbound: a subclass or an instance attribute must not change
+        # what is shipped. A copy of what is not contiguous must live until the peer has answered.
+        self._shipped = [torch.Tensor.contiguous(torch.Tensor.detach(t)) for t in tensors]
+        for tensor in self._shipped:
             spec, payload = _specify(tensor, ipc=ipc)
             specs.append(spec)
             if payload is not None:
@@ -117,6 +121,7 @@ class Channel:
         Raises `ChannelTimeout`, `ChannelClosed` or `ChannelError`.
         """
         (length,) = _LENGTH.unpack(self._read(_LENGTH.size, deadline))
+        self._shipped.clear()  # the peer has done with what was shared before
         if length > MAX_JSON_BYTES:
             raise ChannelError(f"a message of {length} bytes of JSON is over {MAX_JSON_BYTES}")
         try:
@@ -181,23 +186,18 @@ class Channel:
 
 
 def _specify(tensor: torch.Tensor, *, ipc: bool) -> tuple[dict[str, Any], torch.Tensor | None]:
-    """The JSON of one tensor, and the tensor whose bytes follow (None: shared by handle).
-
-    Calls go through `torch.Tensor` unbound: a subclass or an instance attribute must not
-    change what is shipped.
-    """
-    plain = torch.Tensor.contiguous(torch.Tensor.detach(tensor))
+    """The JSON of a contiguous tensor, and what its bytes follow from (None: shared by handle)."""
     spec: dict[str, Any] = {
-        "dtype": _NAMES[plain.dtype],
-        "shape": list(plain.shape),
-        "device": plain.device.type,
+        "dtype": _NAMES[tensor.dtype],
+        "shape": list(tensor.shape),
+        "device": tensor.device.type,
     }
-    nbytes = plain.numel() * plain.element_size()
-    if ipc and plain.is_cuda and nbytes >= IPC_THRESHOLD_BYTES and plain.data_ptr() % 256 == 0:
+    nbytes = tensor.numel() * tensor.element_size()
+    if ipc and tensor.is_cuda and nbytes >= IPC_THRESHOLD_BYTES and tensor.data_ptr() % 256 == 0:
         torch.cuda.synchronize()
-        spec["ipc"] = cuda_ipc.export(plain)
+        spec["ipc"] = cuda_ipc.export(tensor)
         return spec, None
-    return spec, plain.cpu()
+    return spec, tensor.cpu()
 
 
 def _layout(spec: dict[str, Any]) -> tuple[torch.dtype, tuple[int, ...], int]:

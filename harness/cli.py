@@ -26,8 +26,8 @@ EXIT_INTERRUPTED = 130
 
 def main(arguments: list[str]) -> int:
     """Run the command line; returns the exit status."""
-    name = arguments[0] if arguments and arguments[0] in COMMANDS else "evaluate"
-    rest = arguments[1:] if name != "evaluate" else arguments
+    named = bool(arguments) and arguments[0] in COMMANDS
+    name, rest = (arguments[0], arguments[1:]) if named else ("evaluate", arguments)
     try:
         return COMMANDS[name](rest)
     except HarnessError as error:

@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness import catalog, comparison, config, doctor, fitness, report_compare, run
+from harness import catalog, comparison, config, doctor, fitness, report_compare, run, scaffold
 from harness.errors import MachineError, RequestError
 from harness.findings import State
 from harness.report import one_line
@@ -106,8 +106,39 @@ def lint(arguments: list[str]) -> Outcome:
     return fitness.screen(found, strict=options.strict), 0 if fit else 1
 
 
+def new(arguments: list[str]) -> Outcome:
+    """Write a skeleton that evaluates as it is, and say how to go on."""
+    parser = argparse.ArgumentParser(
+        prog="run_eval.py new",
+        description="Write the skeleton of a problem or of a solution. It evaluates as it is.",
+    )
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    problem = kinds.add_parser("problem", help="a problem file: new problem NAME")
+    problem.add_argument("name", help="letters, digits, _ and -")
+    solution = kinds.add_parser("solution", help="a solution file: new solution PROBLEM NAME")
+    solution.add_argument("problem", help="a problem's name, or the path of a problem file")
+    solution.add_argument("name", help="letters, digits, _ and -")
+    languages = ", ".join(scaffold.LANGUAGES)
+    solution.add_argument("--language", default="cuda", help=f"{languages}; default: cuda")
+    for kind in (problem, solution):
+        kind.add_argument("--problem-dir", type=Path, default=run.ROOT / "problems")
+    solution.add_argument("--solution-dir", type=Path, default=run.ROOT / "solutions")
+    options = parser.parse_args(arguments)
+    if options.kind == "problem":
+        path = scaffold.new_problem(options.name, options.problem_dir)
+        then = f"new solution {options.name} mine"
+    else:
+        places = (options.problem_dir, options.solution_dir)
+        path = scaffold.new_solution(options.problem, options.name, options.language, *places)
+        then = f"--problem {options.problem} --solution {path}"
+    if options.problem_dir != run.ROOT / "problems":
+        then += f" --problem-dir {options.problem_dir}"
+    return f"wrote {path}: look for TODO\nthen: python run_eval.py {then}", 0
+
+
 COMMANDS: dict[str, Callable[[list[str]], Outcome]] = {
     "compare": compare,
     "doctor": examine,
     "lint": lint,
+    "new": new,
 }

@@ -53,6 +53,9 @@ class Settings:
     layouts: tuple[str, ...] = ("strided",)
     """How inputs lie in memory, tried beside contiguous: some of `LAYOUTS`; empty: nothing."""
 
+    huge: bool = False
+    """Whether the problem's size `huge` is checked too, where it fits: 32-bit indices overflow."""
+
     require_views: bool = False
     """Whether a solution that raises for what is not contiguous fails; else that is a flag."""
 
@@ -178,6 +181,7 @@ RULES: dict[str, Rule] = {
     "trials": _whole(1, 1000),
     "variations": _some_of(VARIATIONS),
     "layouts": _some_of(LAYOUTS, least=0),
+    "huge": _FLAG,
     "require_views": _FLAG,
     "modes": _some_of(MODES, least=0),
     "compile_baseline": _some_of(COMPILE_MODES, least=0),

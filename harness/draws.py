@@ -75,13 +75,19 @@ def _signs(tensor: torch.Tensor, generator: torch.Generator) -> None:
 
 
 def _large(tensor: torch.Tensor, generator: torch.Generator) -> None:
-    """All values of a tensor by one power of two from 2^8 to 2^12: exponentials overflow."""
-    tensor.mul_(2.0 ** (8 + int(5 * _uniform(generator))))
+    """All values of a tensor by one large power of two: exponentials overflow."""
+    tensor.mul_(2.0 ** _exponent(tensor.dtype, generator))
 
 
 def _small(tensor: torch.Tensor, generator: torch.Generator) -> None:
-    """All values of a tensor by one power of two from 2^-12 to 2^-8: an epsilon shows."""
-    tensor.mul_(2.0 ** -(8 + int(5 * _uniform(generator))))
+    """All values of a tensor by one small power of two: an epsilon shows."""
+    tensor.mul_(2.0 ** -_exponent(tensor.dtype, generator))
+
+
+def _exponent(dtype: torch.dtype, generator: torch.Generator) -> int:
+    """8 to 12; 3 to 5 in float16, whose squares overflow at 256 and vanish at 2^-12."""
+    least, most = (3, 5) if dtype is torch.float16 else (8, 12)
+    return least + int((most - least + 1) * _uniform(generator))
 
 
 VARIATIONS: dict[str, Callable[[torch.Tensor, torch.Generator], None]] = {
@@ -127,11 +133,13 @@ def _contiguous(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _strided(tensor: torch.Tensor) -> torch.Tensor:
-    """Every other element of a buffer that is twice as large, from its second on."""
+    """Every other element of rows that are longer than those of the tensor."""
     if tensor.ndim == 0:
         return tensor
-    view = _filled(tensor, 2 * tensor.numel()).view(*tensor.shape, 2)[..., 1]
-    return view.copy_(tensor)
+    *rows, columns = tensor.shape
+    width = 2 * columns + 2
+    buffer = _filled(tensor, math.prod(rows) * width).view(*rows, width)
+    return buffer[..., 1:-1:2].copy_(tensor)
 
 
 def _guarded(tensor: torch.Tensor) -> torch.Tensor:

@@ -19,7 +19,7 @@ from harness import catalog, problem
 from harness.config import Settings
 from harness.errors import ProblemError, RequestError
 from harness.judge import device, lint
-from harness.judge.lint import DOUBTFUL, MEANING, Finding, Outcome
+from harness.judge.outcomes import DOUBTFUL, MEANING, Finding, Outcome
 from harness.judge.reference import Reference
 from harness.problem import Instance
 from harness.report import one_line

@@ -39,6 +39,7 @@ class Instance:
         self, *, source: str, path: str, size: str, dtype: torch.dtype, device: torch.device
     ) -> None:
         self.path = path
+        self.size = size
         self.dtype = dtype
         self.device = device
         self._module = _execute(source, path, size)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from harness.draws import Draw, GradDraw
+from harness.trees import walk_tensors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +81,12 @@ class Result:
     grad_outputs: dict[str, torch.Tensor] = field(default_factory=dict)
     buffers: dict[str, torch.Tensor] = field(default_factory=dict)
 
+    def leaves(self) -> dict[str, torch.Tensor]:
+        """The tensors of output and gradients that hold anything: "output[1]", "grad x"."""
+        found = dict(walk_tensors(self.output, "output"))
+        found |= {f"grad {n}": g for n, g in self.grads.items() if isinstance(g, torch.Tensor)}
+        return {path: tensor for path, tensor in found.items() if tensor.numel()}
+
 
 @dataclass(kw_only=True)
 class Played:
@@ -89,3 +96,19 @@ class Played:
     results: list[Result]
     later: list[Any] = field(default_factory=list)
     state: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def from_trees(cls, trees: dict[str, Any], calls: int) -> Played:
+        """What a worker says came of a trial. Raises `LookupError`, `TypeError`, `ValueError`
+        or `AttributeError` where it is misshapen."""
+        results = [
+            Result(
+                output=result["output"],
+                **{key: dict(value) for key, value in result.items() if key != "output"},
+            )
+            for result in trees["results"]
+        ]
+        later = list(trees["later"])
+        if len(results) != calls or len(later) != (calls if calls > 1 else 0):
+            raise ValueError(f"{len(results)} results and {len(later)} outputs for {calls} calls")
+        return cls(results=results, later=later, state=dict(trees["state"]))

@@ -26,6 +26,7 @@ COLUMNS = 16384
 SIZES = {
     "smoke": {"ROWS": 512, "COLUMNS": 4096},  # 2 M elements: milliseconds on two CPU cores
     "odd": {"ROWS": 509, "COLUMNS": 1031},  # odd rows: vector loads meet tails and misalignment
+    "huge": {"ROWS": 65537, "COLUMNS": 32771},  # over 2^31 elements: 32-bit indices overflow
 }
 
 GRAD_INPUTS = ("predictions",)

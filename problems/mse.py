@@ -22,6 +22,7 @@ COLUMNS = 32768
 SIZES = {
     "smoke": {"ROWS": 1024, "COLUMNS": 2048},  # 2 M elements: milliseconds on two CPU cores
     "odd": {"ROWS": 1021, "COLUMNS": 517},  # odd rows: vector loads meet tails and misalignment
+    "huge": {"ROWS": 65537, "COLUMNS": 32771},  # over 2^31 elements: 32-bit indices overflow
 }
 
 GRAD_INPUTS = ("predictions",)
@@ -43,9 +44,10 @@ def get_inputs() -> list[torch.Tensor]:
     """(predictions, targets), each (ROWS, COLUMNS).
 
     The mean of 2^30 equally distributed values hardly differs from one draw to the next, so a
-    constant would pass for a kernel, and half of the elements for all of them. Hence each draw
-    has its own scale (over a decade) and offset, which move the output by tens of percent, and
-    each row and each column its own scale. Drawn in place: at size `full` a copy costs 4 GiB.
+    constant would pass for a kernel, half of the elements for all of them, and the predictions
+    alone for both. Hence either side of each draw has its own scale, and the predictions an
+    offset, which move the output by tens of percent; and each row and each column has its own
+    scale. Drawn in place: at size `full` a copy costs 4 GiB.
     """
     predictions = torch.randn(ROWS, COLUMNS)
     predictions *= log_uniform(0.3, 3.0)

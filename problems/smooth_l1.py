@@ -24,6 +24,7 @@ COLUMNS = 32768
 SIZES = {
     "smoke": {"ROWS": 1024, "COLUMNS": 2048},  # 2 M elements: milliseconds on two CPU cores
     "odd": {"ROWS": 1021, "COLUMNS": 517},  # odd rows: vector loads meet tails and misalignment
+    "huge": {"ROWS": 65537, "COLUMNS": 32771},  # over 2^31 elements: 32-bit indices overflow
 }
 
 GRAD_INPUTS = ("predictions",)
@@ -45,11 +46,12 @@ def get_inputs() -> list[torch.Tensor]:
     """(predictions, targets), each (ROWS, COLUMNS).
 
     The spread of the difference lies between 1 and 10, so that both branches are met in every
-    draw at every size: inputs uniform in [0, 1) never meet the linear one. Each draw has its
-    own scale (over a decade) and offset, which move the output by tens of percent: otherwise
-    the mean hardly differs from one draw to the next, and a constant would pass for a kernel.
-    Each row and each column has its own scale, so that no part of the input stands for all of
-    it. Drawn in place: at size `full` a copy costs 4 GiB.
+    draw at every size: inputs uniform in [0, 1) never meet the linear one. Either side of each
+    draw has its own scale, and the predictions an offset, which move the output by tens of
+    percent: otherwise the mean hardly differs from one draw to the next, and a constant would
+    pass for a kernel, or the predictions alone for both. Each row and each column has its own
+    scale, so that no part of the input stands for all of it. Drawn in place: at size `full` a
+    copy costs 4 GiB.
     """
     predictions = torch.randn(ROWS, COLUMNS)
     predictions *= log_uniform(0.3, 3.0)
@@ -57,7 +59,7 @@ def get_inputs() -> list[torch.Tensor]:
     predictions *= log_uniform(0.5, 2.0, 1, COLUMNS)
     predictions += 0.5 * torch.randn(())
     targets = torch.randn(ROWS, COLUMNS)
-    targets *= log_uniform(0.5, 2.0)
+    targets *= log_uniform(1.0, 2.0)
     return [predictions, targets]
 
 

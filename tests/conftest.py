@@ -2,19 +2,56 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
 import pytest
-from support import WIRE, Bench
+from support import WIRE, Bench, cuda_builds
 
+from harness.judge import toolchain
 from harness.judge.sandbox import Worker
+from harness.records import Row
 
 
 @pytest.fixture(scope="session")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return Bench(folder=tmp_path_factory.mktemp("bench"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """What became of a CUDA solution, and the build cache that it is in."""
+
+    row: Row
+    cache: Path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def building(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[tuple[str, str]], Built]]:
+    """Builds what selected tests ask for by `cuda_solution`, from the start and beside them."""
+    tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    parameters = [test.callspec.params for test in tests if hasattr(test, "callspec")]
+    jobs = {p["cuda_solution"] for p in parameters if "cuda_solution" in p}
+    jobs = set() if shutil.which("nvcc") is None else jobs
+    folder = tmp_path_factory.mktemp("cuda")
+    with cuda_builds(folder, jobs) if jobs else contextlib.nullcontext({}) as rows:
+        yield lambda job: Built(row=rows[job].result(), cache=folder / "cache")
+
+
+@pytest.fixture
+def cuda_solution(
+    request: pytest.FixtureRequest, building: Callable[[tuple[str, str]], Built]
+) -> Built:
+    """(problem, path of a CUDA solution), as a parameter -> what became of its build."""
+    if problem := toolchain.cuda_problem(toolchain.find()):
+        pytest.skip(problem)
+    return building(request.param)
 
 
 @pytest.fixture

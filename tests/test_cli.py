@@ -23,7 +23,7 @@ from support import HONEST, QUICK, ROOT, SCALE_SOURCE, TINY, await_file, gone
 from harness import cli, results, run
 from harness.judge import baseline, toolchain
 from harness.judge.baseline import Baseline
-from harness.records import COLUMNS
+from harness.records import COLUMNS, Status
 
 BROKEN = "class ModelNew(:\n"  # settled by its text alone: no worker is needed
 WRONG = HONEST.replace("mean(dim=1)", "sum(dim=1)")
@@ -183,6 +183,12 @@ def test_a_wrong_argument_is_one_line_that_names_it(
     assert done.status == 2
     assert wanted in done.error
     assert not house.output.exists()
+
+
+def test_the_main_command_may_be_named(command: Command) -> None:
+    done = command("evaluate", "--problem", "kldiv")
+    assert done.status == 2
+    assert "no problem 'kldiv'" in done.error
 
 
 def test_help_is_no_error(command: Command) -> None:
@@ -394,10 +400,14 @@ def test_building_alone_says_built_and_runs_nothing(command: Command, house: Hou
     assert not house.output.exists()
 
 
-@pytest.mark.skipif(
-    toolchain.cuda_problem(toolchain.find()) is not None, reason="needs nvcc and a CUDA torch"
-)
-def test_a_shipped_cuda_solution_builds_without_a_gpu(command: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize("cuda_solution", [("mse", "solutions/mse/cuda.py")], indirect=True)
+def test_a_shipped_cuda_solution_builds_without_a_gpu(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cuda_solution: Any
+) -> None:
+    assert cuda_solution.row.verdict.status is Status.BUILT, cuda_solution.row.verdict
+    monkeypatch.setattr(
+        run, "Request", functools.partial(run.Request, cache_dir=cuda_solution.cache)
+    )
     arguments = ("--problem", "mse", "--solution", "cuda", "--build-only", "--json")
     done = command(*arguments, "--output", str(tmp_path / "x.csv"))
     assert [(row["status"], row["message"]) for row in done.rows] == [

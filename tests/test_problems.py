@@ -30,8 +30,10 @@ def constants(problem: str, size: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_every_problem_has_the_sizes_full_smoke_and_odd(problem: str) -> None:
-    assert sizes((FOLDER / f"{problem}.py").read_text()) == (FULL, *SMALL_SIZES)
+def test_every_problem_has_the_sizes_full_smoke_odd_and_huge(problem: str) -> None:
+    assert sizes((FOLDER / f"{problem}.py").read_text()) == (FULL, *SMALL_SIZES, "huge")
+    rows, columns = constants(problem, "huge")
+    assert 2**31 < rows * columns < 1.001 * 2**31
 
 
 def test_full_sizes_are_those_that_were_asked_for() -> None:

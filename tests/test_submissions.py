@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,18 +20,18 @@ from harness.source import read_problem
 FOLDER = Path(__file__).parent / "submissions"
 SIZE = "odd"
 
-needs_nvcc = pytest.mark.skipif(
-    toolchain.cuda_problem(toolchain.find()) is not None, reason="needs nvcc and a CUDA torch"
-)
+
+def cuda(problem: str, file: str) -> pytest.MarkDecorator:
+    """The test's `cuda_solution`; skipped where nvcc is missing."""
+    job = (problem, f"tests/submissions/{file}")
+    return pytest.mark.parametrize("cuda_solution", [job], indirect=True, ids=[file])
+
+
 needs_gxx = pytest.mark.skipif(toolchain.find().compiler is None, reason="needs g++")
 
 
 def shipped(name: str) -> Problem:
     return read_problem(name, ROOT / "problems" / f"{name}.py")
-
-
-def built(bench: Bench, file: str, problem: str) -> Row:
-    return bench.build(FOLDER / file, shipped(problem), cuda_arch="9.0")
 
 
 def judged(bench: Bench, file: str | Path, problem: str, **settings: object) -> Row:
@@ -51,10 +52,9 @@ QUOTED = (
 )
 
 
-@needs_nvcc
-def test_a_call_without_cpp_sources_is_a_contract_error_that_quotes_it(bench: Bench) -> None:
-    row = built(bench, "1_signatures_cuda.py", "mse")
-    is_row(row, Status.CONTRACT_ERROR, Phase.BUILD, QUOTED)
+@cuda("mse", "1_signatures_cuda.py")
+def test_a_call_without_cpp_sources_is_a_contract_error_that_quotes_it(cuda_solution: Any) -> None:
+    is_row(cuda_solution.row, Status.CONTRACT_ERROR, Phase.BUILD, QUOTED)
 
 
 def test_a_call_without_cpp_sources_is_a_contract_error_on_a_cpu_too(bench: Bench) -> None:
@@ -71,12 +71,11 @@ def line_of(file: str, text: str) -> int:
     )
 
 
-@needs_nvcc
+@cuda("smooth_l1", "2_device_dtype_cuda.py")
 def test_cuda_that_does_not_compile_is_told_by_the_first_diagnostic_and_its_line(
-    bench: Bench,
+    cuda_solution: Any,
 ) -> None:
-    file = "2_device_dtype_cuda.py"
-    row = built(bench, file, "smooth_l1")
+    file, row = "2_device_dtype_cuda.py", cuda_solution.row
     place = rf"^{re.escape(file)}:{line_of(file, '.dtype(p.device().dtype())')} \(cuda\.cu:\d+"
     is_row(row, Status.COMPILE_ERROR, Phase.BUILD, place + r".*error: .*Device.* no member .dtype")
     assert row.build_s is not None
@@ -106,10 +105,9 @@ def test_a_shape_of_one_is_a_wrong_output_whose_values_are_right(bench: Bench) -
 HINT = r"\[hint: the source has its own PYBIND11_MODULE and functions=\[\.\.\.\] adds a second\]"
 
 
-@needs_nvcc
-def test_an_own_module_beside_functions_is_a_compile_error_with_a_hint(bench: Bench) -> None:
-    row = built(bench, "4_own_module_cuda.py", "kl_div")
-    is_row(row, Status.COMPILE_ERROR, Phase.BUILD, "error: .*" + HINT)
+@cuda("kl_div", "4_own_module_cuda.py")
+def test_an_own_module_beside_functions_is_a_compile_error_with_a_hint(cuda_solution: Any) -> None:
+    is_row(cuda_solution.row, Status.COMPILE_ERROR, Phase.BUILD, "error: .*" + HINT)
 
 
 @needs_gxx

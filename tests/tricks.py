@@ -1,8 +1,8 @@
 """The files of tests/mutants/ and tests/honest/: one trick each, and what it must get.
 
 A file lies in a folder named after its problem (tests/mutants/problems/). Its docstring says
-`expect: STATUS`, and may say `says: part of the message` and `flags: some that the row has`.
-Files whose name begins with `gpu_` need a device.
+`expect: STATUS`, and may say `says: part of the message`, `flags: some that the row has` and
+`dtypes: those to judge it in` (float32). Files whose name begins with `gpu_` need a device.
 """
 
 from __future__ import annotations
@@ -25,16 +25,18 @@ PROBLEMS = HERE / "mutants" / "problems"
 
 @dataclass(frozen=True, kw_only=True)
 class Trick:
-    """One file, and what its docstring says of it."""
+    """One file in one dtype, and what its docstring says of it."""
 
     path: Path
+    dtype: str
     expect: str
     says: str
     flags: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        return f"{self.path.parent.name}/{self.path.stem}"
+        name = f"{self.path.parent.name}/{self.path.stem}"
+        return name if self.dtype == "float32" else f"{name} {self.dtype}"
 
     @property
     def gpu(self) -> bool:
@@ -47,18 +49,22 @@ Rows = Callable[[Trick], Row]
 def find(folder: str) -> list[Trick]:
     """The tricks of a folder of tests/, by name."""
     files = sorted((HERE / folder).glob("*/*.py"))
-    return [_read(path) for path in files if path.parent != PROBLEMS]
+    return [trick for path in files if path.parent != PROBLEMS for trick in _read(path)]
 
 
-def _read(path: Path) -> Trick:
+def _read(path: Path) -> list[Trick]:
     doc = ast.get_docstring(ast.parse(path.read_text())) or ""
     facts = dict(line.split(": ", 1) for line in doc.splitlines() if ": " in line)
-    return Trick(
-        path=path,
-        expect=facts["expect"],
-        says=facts.get("says", ""),
-        flags=tuple(facts.get("flags", "").split()),
-    )
+    return [
+        Trick(
+            path=path,
+            dtype=dtype,
+            expect=facts["expect"],
+            says=facts.get("says", ""),
+            flags=tuple(facts.get("flags", "").split()),
+        )
+        for dtype in facts.get("dtypes", "float32").split()
+    ]
 
 
 def parameters(folder: str) -> list[object]:
@@ -73,17 +79,19 @@ def parameters(folder: str) -> list[object]:
 def rows(request: pytest.FixtureRequest, folder: Path) -> Iterator[Rows]:
     """The rows of the tricks that a module's tests were selected for, judged side by side.
 
-    They are checked and nothing is timed.
+    They are checked and nothing is timed. On a GPU one after the other: each fills all of its
+    free memory before a call.
     """
     items = [i for i in request.session.items if i.path == request.path]
     specs = [item.callspec for item in items if hasattr(item, "callspec")]
     tricks = [spec.params["trick"] for spec in specs]
-    with judges(folder) as judge:
+    with judges(folder, 1 if any(trick.gpu for trick in tricks) else 2) as judge:
         futures = {
             trick: judge(
                 trick.path,
                 catalog.load_problem(trick.path.parent.name, PROBLEMS),
                 device="cuda" if trick.gpu else "cpu",
+                dtype=trick.dtype,
                 modes=(),
                 threads=1,
             )

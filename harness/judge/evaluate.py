@@ -34,7 +34,14 @@ from harness.judge.sandbox import (
     WorkerTimeout,
     claimed,
 )
-from harness.judge.survey import Survey, survey
+from harness.judge.survey import (
+    Stage,
+    Survey,
+    require_comparable,
+    sizes_to_check,
+    survey,
+    without_misfits,
+)
 from harness.problem import Instance
 from harness.records import (
     Memory,
@@ -76,7 +83,7 @@ class Case:
     problem: Problem
     size: str
     weights_seed: int
-    stages: tuple[checks.Stage, ...]
+    stages: tuple[Stage, ...]
     survey: Survey
     baseline: Baseline
     work: limit.Work
@@ -103,16 +110,19 @@ def open_case(
     weights_seed = secrets.randbits(48)
     note("reference: loading")
     try:
-        stages = tuple(
-            checks.Stage(
-                size=name, reference=Reference(instance_of(context, problem, name), weights_seed)
+        known = [
+            Stage(
+                size=name,
+                reference=Reference(instance_of(context, problem, name), weights_seed),
+                trials=trials,
             )
-            for name in checks.sizes_to_check(problem.source, size)
-        )
-        graded = stages[-1].reference
-        checks.require_comparable(graded)
+            for name, trials in sizes_to_check(problem.source, size, context.settings)
+        ]
+        graded = known[-1].reference
+        require_comparable(graded)
         note("reference: trying what it allows")
-        surveyed = survey(stages[0].reference, context.settings)
+        surveyed = survey(known[0].reference, context.settings)
+        stages, surveyed = without_misfits(known, surveyed)
         work = limit.count(graded, differentiable=bool(surveyed.outputs))
     except torch.OutOfMemoryError as error:
         raise ProblemError(
@@ -281,7 +291,7 @@ def _order_build(
         found.notes.append(solution.note)
 
 
-def load(case: Case, worker: Worker, found: Findings, stage: checks.Stage) -> None:
+def load(case: Case, worker: Worker, found: Findings, stage: Stage) -> None:
     """The problem at the stage's size and ModelNew with the reference's weights."""
     settings = case.context.settings
     baseline.prepare(
@@ -318,16 +328,15 @@ def _judge(case: Case, worker: Worker, phase: _PhaseKeeper, found: Findings, not
     )
     backward = case.differentiable
     for stage in case.stages:
-        thorough = stage is case.stages[0]
-        if not thorough:
+        if stage is not case.stages[0]:
             load(case, worker, found, stage)
         judged.reference = stage.reference
         tell = functools.partial(_tell, note, stage.size)
         phase.now = Phase.FORWARD
-        judged.run(phase.now, thorough=thorough, note=tell)
+        judged.run(phase.now, trials=stage.trials, note=tell)
         if backward:
             phase.now = Phase.BACKWARD
-            backward = _has_backward(judged, thorough=thorough, note=tell)
+            backward = _has_backward(judged, trials=stage.trials, note=tell)
         found.error_ratio = judged.worst_error_ratio
     modes = case.modes if backward else tuple(m for m in case.modes if m == "forward")
     _measure(case, judged, modes, phase, found, note)
@@ -338,10 +347,10 @@ def _tell(note: Note, size: str, text: str) -> None:
     note(f"check {text}, size {size}")
 
 
-def _has_backward(judged: checks.Judged, *, thorough: bool, note: Note) -> bool:
+def _has_backward(judged: checks.Judged, *, trials: int, note: Note) -> bool:
     """Check the backward. False where the solution has none at all."""
     try:
-        judged.run(Phase.BACKWARD, thorough=thorough, note=note)
+        judged.run(Phase.BACKWARD, trials=trials, note=note)
     except WorkerFault as fault:
         if fault.kind == "no_backward":
             return False

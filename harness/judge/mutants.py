@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.draws import Draw
 from harness.judge.reference import Reference
+from harness.judge.skip import Skip
 from harness.judge.survey import Survey
 from harness.trees import map_tensors, walk_tensors
 from harness.trial import Call, Result, Trial
@@ -24,15 +24,6 @@ from harness.trial import Call, Result, Trial
 WRONG_BY = {torch.float64: 1.01, torch.float32: 1.01, torch.float16: 1.05, torch.bfloat16: 1.25}
 NARROWER = (torch.float16, torch.bfloat16)
 MAX_OPERATIONS = 64
-#: Operations that move or make values; without them the result is the same by intent.
-_MOVES = frozenset(
-    {
-        *("alias", "clone", "contiguous", "copy_", "detach", "lift_fresh", "_to_copy"),
-        *("expand", "permute", "reshape", "select", "slice", "squeeze", "t", "transpose"),
-        *("unsqueeze", "view", "_reshape_alias", "_unsafe_view", "fill_", "zero_", "bernoulli_"),
-        *("empty_like", "full_like", "ones_like", "zeros_like", "rand_like", "randn_like"),
-    }
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,14 +162,14 @@ def unread_weights(reference: Reference, survey: Survey) -> Iterator[Mutant]:
 
 def skipped(reference: Reference, survey: Survey) -> Iterator[Mutant]:
     """One operation is skipped: it gives its first argument of the right shape back."""
-    counter = _Skip(None)
+    counter = Skip(None)
     reference.play(Trial(calls=(Call(draw=Draw(seed=1)),)), around=lambda poison: counter)
     for number, operation in enumerate(counter.operations[:MAX_OPERATIONS]):
 
         def make(scene: Scene, number: int = number) -> Result:
             (call,) = scene.trial.calls
             trial = replace(scene.trial, calls=(replace(call, grad=None),))
-            return reference.play(trial, around=lambda poison: _Skip(number)).results[0]
+            return reference.play(trial, around=lambda poison: Skip(number)).results[0]
 
         name = f"operation {number + 1} ({operation}) skipped"
         yield Mutant(name=name, make=make, grads=False, everywhere=False)
@@ -229,35 +220,3 @@ def _changed(
     finally:
         for name, data in before.items():
             parameters[name].data = data
-
-
-class _Skip(TorchDispatchMode):
-    """Lists the operations that could be skipped, and skips number `index`."""
-
-    def __init__(self, index: int | None) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.index = index
-        self.operations: list[str] = []
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        out = func(*args, **(kwargs or {}))
-        name = func._overloadpacket.__name__
-        several = isinstance(out, tuple | list) and out
-        first = out[0] if several else out
-        stand_in = None if name in _MOVES else _like(first, args)
-        if stand_in is None:
-            return out
-        self.operations.append(name)
-        if len(self.operations) - 1 != self.index:
-            return out
-        return type(out)([stand_in, *out[1:]]) if several else stand_in
-
-
-def _like(out: Any, args: tuple[Any, ...]) -> torch.Tensor | None:
-    """The first argument of the shape and type of `out`, which is not `out` itself."""
-    tensors = [value for value in args if isinstance(value, torch.Tensor) and value is not out]
-    if not isinstance(out, torch.Tensor):
-        return None
-    return next((t for t in tensors if t.shape == out.shape and t.dtype == out.dtype), None)

@@ -21,13 +21,15 @@ SUBSETS = 3  # leaves that are asked for alone
 @dataclass(frozen=True, kw_only=True)
 class Ask:
     """What trials are made for. `grad`: with a backward. `leaves`: what can be differentiated
-    by. `layouts`: those that inputs are tried in beside contiguous."""
+    by. `layouts`: those that inputs are tried in beside contiguous. `stateful`: the reference
+    has parameters or buffers."""
 
     grad: bool
     trials: int
     variations: tuple[str, ...]
     layouts: tuple[str, ...]
     leaves: tuple[str, ...]
+    stateful: bool
 
     def call(
         self, *, variation: str = "as_given", layout: str = "contiguous", grad: str = "contiguous"
@@ -69,7 +71,8 @@ def evaluation(ask: Ask) -> Iterator[Trial]:
 
 def new_weights(ask: Ask) -> Iterator[Trial]:
     """Other weights in the same parameters: what was computed from the first ones shows."""
-    yield Trial(calls=(ask.call(),), weights_seed=secrets.randbits(48))
+    if ask.stateful:
+        yield Trial(calls=(ask.call(),), weights_seed=secrets.randbits(48))
 
 
 def strided(ask: Ask) -> Iterator[Trial]:

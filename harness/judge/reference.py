@@ -15,9 +15,10 @@ from typing import Any
 import psutil
 import torch
 
+from harness.binding import Binding, NoBackward
 from harness.draws import Draw, GradDraw
 from harness.errors import ProblemError
-from harness.player import Binding, NoBackward, Player
+from harness.player import Player
 from harness.problem import Instance
 from harness.trees import map_tensors, walk_tensors
 from harness.trial import Call, Played, Result, Trial

@@ -1,4 +1,4 @@
-"""What the reference itself allows: found out before any solution is judged by it.
+"""Sizes to check at, and what the reference allows: found out before a solution is judged.
 
 Every pass is played on the reference alone, from seeds that are not used again. Where it
 raises, is not finite, returns rounding noise or does not fit, no solution is asked either; the
@@ -7,36 +7,52 @@ rows say so with `left_out:NAME`. Inputs as given are always asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from harness import problem as problem_files
 from harness.config import Settings
-from harness.draws import Draw
+from harness.draws import Draw, GradDraw
 from harness.errors import ProblemError
+from harness.judge import compare
 from harness.judge.passes import PASSES, Ask, Pass
 from harness.judge.reference import Expected, Reference
 from harness.judge.rules import Rules
 from harness.records import Phase
+from harness.trees import walk_tensors
 from harness.trial import Call, Trial
 
 AS_GIVEN = "as_given"
 MEMORY_SHARE = 0.45  # of the device, for the reference alone: the worker needs as much
+THOROUGH_SIZES = ("odd", "smoke")  # where all passes are cheap: the first that a problem has
+HUGE = "huge"  # more than 2^31 elements: where 32-bit indices overflow
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A size at which a solution is checked: with all passes, or (`trials` > 0) with so many
+    trials of those that are made at the graded size as well."""
+
+    size: str
+    reference: Reference
+    trials: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
     """`outputs`: paths of what is differentiated. `leaves`: what can be differentiated by.
     `left_out`: (phase, variation or pass) that the reference does not allow. `random`: it draws
-    random numbers itself. `finite`: it is, for inputs as given."""
+    random numbers itself. `finite`: it is, for inputs as given. `stateful`: it has weights."""
 
     outputs: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
     left_out: frozenset[tuple[Phase, str]] = frozenset()
     random: bool = False
     finite: bool = True
+    stateful: bool = False
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -54,6 +70,7 @@ class Survey:
             variations=allowed,
             layouts=settings.layouts,
             leaves=self.leaves,
+            stateful=self.stateful,
         )
 
 
@@ -82,6 +99,7 @@ def survey(reference: Reference, settings: Settings) -> Survey:
         leaves=leaves,
         random=_differ(rules, reference.call(draw, salt=1).output, output),
         finite=first.finite,
+        stateful=bool(reference.binding.names),
     )
     del first, output
     return replace(found, left_out=frozenset(_left_out(reference, rules, found, settings)))
@@ -111,16 +129,15 @@ def _admits(reference: Reference, rules: Rules, check: Pass, trial: Trial, *, or
     varied = trial.calls[0].draw.variation != AS_GIVEN
     if check.graded and not varied:
         return True
-    cuda = reference.instance.device.type == "cuda"
-    if cuda:
-        torch.cuda.reset_peak_memory_stats()
+    kept: list[Expected] = []
     try:
-        expected = reference.expected(trial, oracle=varied and oracle)
+        share = _peak_share(
+            reference,
+            lambda: kept.append(reference.expected(trial, oracle=varied and oracle)),
+        )
     except Exception:  # noqa: BLE001 - whatever the reference raises, it is not asked for again
         return False
-    if cuda and torch.cuda.max_memory_allocated() > MEMORY_SHARE * _total_bytes():
-        return False
-    return not varied or fit(expected, rules)
+    return share <= MEMORY_SHARE and (not varied or fit(kept[0], rules))
 
 
 def fit(expected: Expected, rules: Rules) -> bool:
@@ -128,9 +145,59 @@ def fit(expected: Expected, rules: Rules) -> bool:
     return expected.finite and not rules.noisy(expected)
 
 
-def _total_bytes() -> int:
-    return int(torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory)
-
-
 def _differ(rules: Rules, one: Any, other: Any) -> bool:
     return any(check.problem for check in rules.output(one, other))
+
+
+def sizes_to_check(source: str, graded: str, settings: Settings) -> list[tuple[str, int]]:
+    """(size, trials), trials as in `Stage`: a small size where the problem has one (odd rows
+    meet tails), the huge one if that is wanted, and last the graded size."""
+    known = problem_files.sizes(source)
+    small = next((size for size in THOROUGH_SIZES if size in known), graded)
+    if small == graded:
+        return [(graded, 0)]
+    huge = [(HUGE, 1)] if settings.huge and HUGE in known and graded != HUGE else []
+    return [(small, 0), *huge, (graded, settings.trials)]
+
+
+def without_misfits(stages: list[Stage], found: Survey) -> tuple[tuple[Stage, ...], Survey]:
+    """Leave the huge size out where the device cannot hold reference and solution together."""
+    kept = tuple(stage for stage in stages if stage.size != HUGE or _fits(stage, found))
+    if len(kept) == len(stages):
+        return kept, found
+    return kept, replace(found, left_out=found.left_out | {(Phase.FORWARD, HUGE)})
+
+
+def _fits(stage: Stage, found: Survey) -> bool:
+    grad = GradDraw(seed=1) if found.outputs else None
+    trial = Trial(calls=(Call(draw=Draw(seed=1), grad=grad),))
+    try:
+        return _peak_share(stage.reference, lambda: stage.reference.play(trial)) <= MEMORY_SHARE
+    except torch.OutOfMemoryError:
+        return False
+    finally:
+        stage.reference.release()
+
+
+def _peak_share(reference: Reference, action: Callable[[], Any]) -> float:
+    """The share of the device's memory that `action` takes; 0 on a CPU."""
+    if reference.instance.device.type != "cuda":
+        action()
+        return 0.0
+    torch.cuda.reset_peak_memory_stats()
+    action()
+    device = torch.cuda.current_device()
+    total: int = torch.cuda.get_device_properties(device).total_memory
+    return torch.cuda.max_memory_allocated() / total
+
+
+def require_comparable(reference: Reference) -> None:
+    """Raises `ProblemError` where nothing of what the reference returns can be compared."""
+    path = reference.instance.path
+    output = reference.call(Draw(seed=1)).output
+    if not any(tensor.numel() for _, tensor in walk_tensors(output, "")):
+        raise ProblemError("Model returns no tensor that holds anything", path=path)
+    try:
+        compare.compare(output, output, root="output")
+    except ValueError as error:
+        raise ProblemError(str(error), path=path) from error

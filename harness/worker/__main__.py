@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 from harness.channel import Channel, ChannelClosed
 from harness.worker.building import Builder
@@ -37,12 +38,17 @@ def main(descriptor: int) -> None:
             order = channel.receive().body
         except ChannelClosed:
             return
-        try:
-            answer, trees = ORDERS[order["order"]](session, order)
-            channel.send({"nonce": order["nonce"], "answer": answer}, trees, ipc=order["ipc"])
-        except BaseException as error:  # noqa: BLE001 - whatever a solution raises is an answer
-            fault = describe(error) | {"builds": session.order.get("builds", [])}
-            channel.send({"nonce": order["nonce"], "fault": fault})
+        _serve(channel, session, order)
+
+
+def _serve(channel: Channel, session: Session, order: dict[str, Any]) -> None:
+    """Do one order and answer it. Nothing of it is held on to while the next is done."""
+    try:
+        answer, trees = ORDERS[order["order"]](session, order)
+        channel.send({"nonce": order["nonce"], "answer": answer}, trees, ipc=order["ipc"])
+    except BaseException as error:  # noqa: BLE001 - whatever a solution raises is an answer
+        fault = describe(error) | {"builds": session.order.get("builds", [])}
+        channel.send({"nonce": order["nonce"], "fault": fault})
 
 
 if __name__ == "__main__":

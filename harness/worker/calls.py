@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
+from harness.binding import Binding
 from harness.draws import Draw, GradDraw, grad_outputs
-from harness.player import Binding
 from harness.problem import Instance
 from harness.trees import map_tensors
 from harness.worker.faults import ContractFault

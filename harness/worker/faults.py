@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
+from harness.binding import NoBackward
 from harness.errors import ProblemError
-from harness.player import NoBackward
 
 MAX_TRACEBACK = 200_000  # characters kept of a traceback or compiler log
 

@@ -17,8 +17,9 @@ from typing import Any
 
 import torch
 
+from harness.binding import Binding
 from harness.draws import Draw
-from harness.player import Binding, Player
+from harness.player import Player
 from harness.problem import Instance
 from harness.trial import Trial
 from harness.worker import calls, capability, loading, memory, meters, provenance, timing

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from harness.binding import Binding, NoBackward
 from harness.draws import Draw
-from harness.player import Binding, NoBackward
 from harness.problem import Instance
 from harness.worker.calls import POISONS, Side, call_set, plain, poisoned
 from harness.worker.faults import ContractFault

@@ -7,8 +7,8 @@ import json
 import pytest
 import torch
 
+from harness.binding import NoBackward
 from harness.errors import ProblemError
-from harness.player import NoBackward
 from harness.worker import faults
 from harness.worker.faults import (
     CompileFault,

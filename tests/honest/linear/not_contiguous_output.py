@@ -1,6 +1,7 @@
 """The output is a transposed view of a new tensor.
 
 expect: pass
+dtypes: float32 float16 bfloat16
 """
 
 import torch

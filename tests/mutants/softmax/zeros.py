@@ -1,6 +1,7 @@
 """Zeros of the right shape: nearer to a small softmax than many a tolerance.
 
 expect: wrong_output
+dtypes: float32 bfloat16
 says: all zeros
 """
 

@@ -1,0 +1,118 @@
+"""What becomes of mutants: counted trial by trial, then told in one record each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from harness.judge.mutants import Mutant
+from harness.records import Check
+
+
+class Outcome(str, Enum):
+    """What became of a mutant. Only `PASSES` makes a problem unfit; see `DOUBTFUL`."""
+
+    CAUGHT = "caught"
+    ACCURATE = "as accurate"
+    NOISE = "noise"
+    UNKNOWN = "unknown"
+    SOMETIMES = "sometimes caught"
+    VARIED = "caught if varied"
+    PASSES = "passes"
+
+
+#: What each outcome but `CAUGHT` means.
+MEANING = {
+    Outcome.ACCURATE: "its error is one that honest code may have: precision averages out here",
+    Outcome.NOISE: "the reference is zero there, but for rounding",
+    Outcome.UNKNOWN: "within the tolerances, and nothing else tells its precision",
+    Outcome.SOMETIMES: "caught on inputs as given from some seeds, but not from all",
+    Outcome.VARIED: "never caught on inputs as given, which timed calls get",
+    Outcome.PASSES: "never caught: what it does is right by the rules that judge solutions",
+}
+#: Outcomes for which `--strict` refuses a problem too.
+DOUBTFUL = (Outcome.NOISE, Outcome.UNKNOWN, Outcome.SOMETIMES, Outcome.VARIED, Outcome.PASSES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One mutant, judged on one part of its result: "output[1]", "grad x", "any output".
+
+    It was caught in `caught` of `trials` on inputs as given. `error` and `size` are absolute
+    maxima, of the mutant's error and of the reference's result, where it came nearest to passing.
+    """
+
+    mutant: str
+    part: str
+    outcome: Outcome
+    caught: int
+    trials: int
+    error: float | None = None
+    size: float | None = None
+    error_ratio: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """The checks of one part of a mutant's result, and what the reference gives there: `noise`
+    is zero but for rounding. `limited`: there is a limit of the error ratio."""
+
+    checks: list[Check]
+    size: float
+    noise: bool = False
+    limited: bool = True
+
+
+@dataclass(kw_only=True)
+class Tally:
+    """What is known so far about one part of one mutant."""
+
+    mutant: Mutant
+    part: str
+    caught: int = 0
+    trials: int = 0
+    caught_varied: bool = False
+    noise: bool = False
+    limited: bool = True
+    nearest: Check | None = None
+    size: float | None = None
+
+    def add(self, part: Part, *, varied: bool) -> None:
+        """Count one trial: any of its checks may catch the mutant."""
+        caught = any(check.problem for check in part.checks)
+        if varied:
+            self.caught_varied = self.caught_varied or caught
+        else:
+            self.trials += 1
+            self.caught += caught
+            self.noise = self.noise or part.noise
+            self.limited = self.limited and part.limited
+        if not caught or self.nearest is None:
+            self.nearest = max(part.checks, key=lambda check: check.max_abs_error or 0.0)
+            self.size = part.size
+
+    def finding(self) -> Finding:
+        near = self.nearest
+        return Finding(
+            mutant=self.mutant.name,
+            part=self.part,
+            outcome=self._outcome(),
+            caught=self.caught,
+            trials=self.trials,
+            error=near.max_abs_error if near else None,
+            size=self.size,
+            error_ratio=near.error_ratio if near else None,
+        )
+
+    def _outcome(self) -> Outcome:
+        if self.caught == self.trials:
+            return Outcome.CAUGHT
+        if self.noise:
+            return Outcome.NOISE
+        if self.mutant.precise:  # it passed: its error is one that honest code may have
+            exact = self.nearest is not None and self.nearest.max_rel_error is None
+            known = self.limited and self.nearest and self.nearest.error_ratio is not None
+            return Outcome.ACCURATE if known or exact else Outcome.UNKNOWN
+        if self.caught:
+            return Outcome.SOMETIMES
+        return Outcome.VARIED if self.caught_varied else Outcome.PASSES

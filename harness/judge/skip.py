@@ -1,0 +1,50 @@
+"""Runs a model with one of its operations skipped: is the operation needed at all?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+#: Operations that move or make values; without them the result is the same by intent.
+_MOVES = frozenset(
+    {
+        *("alias", "clone", "contiguous", "copy_", "detach", "lift_fresh", "_to_copy"),
+        *("expand", "permute", "reshape", "select", "slice", "squeeze", "t", "transpose"),
+        *("unsqueeze", "view", "_reshape_alias", "_unsafe_view", "fill_", "zero_", "bernoulli_"),
+        *("empty_like", "full_like", "ones_like", "zeros_like", "rand_like", "randn_like"),
+    }
+)
+
+
+class Skip(TorchDispatchMode):
+    """Lists the operations that could be skipped, and skips number `index`."""
+
+    def __init__(self, index: int | None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.index = index
+        self.operations: list[str] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        name = func._overloadpacket.__name__
+        several = isinstance(out, tuple | list) and out
+        first = out[0] if several else out
+        stand_in = None if name in _MOVES else _like(first, args)
+        if stand_in is None:
+            return out
+        self.operations.append(name)
+        if len(self.operations) - 1 != self.index:
+            return out
+        return type(out)([stand_in, *out[1:]]) if several else stand_in
+
+
+def _like(out: Any, args: tuple[Any, ...]) -> torch.Tensor | None:
+    """The first argument of the shape and type of `out`, which is not `out` itself."""
+    tensors = [value for value in args if isinstance(value, torch.Tensor) and value is not out]
+    if not isinstance(out, torch.Tensor):
+        return None
+    return next((t for t in tensors if t.shape == out.shape and t.dtype == out.dtype), None)

@@ -1,0 +1,215 @@
+"""`lint`: a fit problem catches every mutant; an unfit one is refused, and it is said why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness import cli
+from harness.config import Settings
+from harness.judge.lint import lint
+from harness.judge.outcomes import Finding, Outcome
+from harness.judge.reference import Reference
+from harness.problem import Instance
+
+PROBLEMS = Path(__file__).resolve().parent.parent / "mutants" / "problems"
+
+PROBLEM = """
+import torch
+
+ROWS = 24
+COLUMNS = 40
+{extra}
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, y):
+        {forward}
+
+
+def get_inputs():
+    return [{inputs}]
+"""
+NORMAL = "torch.randn(ROWS, COLUMNS) * (0.5 + torch.rand(())), torch.randn(ROWS, COLUMNS)"
+
+
+def problem(forward: str, *, inputs: str = NORMAL, extra: str = "") -> str:
+    return PROBLEM.format(forward=forward, inputs=inputs, extra=extra)
+
+
+def findings(source: str, dtype: torch.dtype = torch.float32) -> list[Finding]:
+    instance = Instance(
+        source=source, path="p.py", size="full", dtype=dtype, device=torch.device("cpu")
+    )
+    dtypes = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
+    return lint(Reference(instance, 1), Settings(device="cpu", dtype=dtypes[dtype]))
+
+
+def with_outcome(found: list[Finding], outcome: Outcome) -> set[str]:
+    return {f"{f.mutant} / {f.part}" for f in found if f.outcome is outcome}
+
+
+# --- what is fit --------------------------------------------------------------------------------
+
+FIT = ("softmax", "cross_entropy", "mse", "moments", "linear", "layer_norm", "batch_norm", "views")
+
+
+@pytest.mark.parametrize("name", FIT)
+def test_every_mutant_of_a_fit_problem_is_caught_or_as_accurate(name: str) -> None:
+    found = findings((PROBLEMS / f"{name}.py").read_text())
+    assert {f.outcome for f in found} <= {Outcome.CAUGHT, Outcome.ACCURATE}, [
+        f for f in found if f.outcome not in (Outcome.CAUGHT, Outcome.ACCURATE)
+    ]
+    assert {f.mutant for f in found} >= {
+        "zeros",
+        "the mean over other seeds",
+        "the result for another seed",
+        "1.01 times the result",
+        "gradients for an output gradient of ones",
+        "half of the data",
+        "float16 inside",
+        "bfloat16 inside",
+    }
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_a_problem_may_be_fit_in_a_narrow_type(dtype: torch.dtype) -> None:
+    found = findings((PROBLEMS / "softmax.py").read_text(), dtype)
+    assert {f.outcome for f in found} == {Outcome.CAUGHT}
+
+
+def test_what_is_only_precision_averages_out_in_a_mean_and_is_no_fault() -> None:
+    big = problem("return torch.mean((x - y) ** 2)").replace("ROWS = 24", "ROWS = 9000")
+    found = findings(big)
+    assert "float16 inside / output" in with_outcome(found, Outcome.ACCURATE)
+    assert not with_outcome(found, Outcome.PASSES)
+
+
+# --- what is not --------------------------------------------------------------------------------
+
+
+def test_an_output_that_is_always_zero_is_unfit() -> None:
+    found = findings(problem("return (x - x) * y"))
+    passing = with_outcome(found, Outcome.PASSES)
+    assert {
+        "zeros / output",
+        "the mean over other seeds / output",
+        "the result for another seed / output",
+        "input x unread / any output",
+        "half of the data / any output",
+    } <= passing
+
+
+def test_a_fixed_tolerance_above_the_output_is_unfit_and_the_numbers_say_why() -> None:
+    forward = "return 1e-6 * torch.tanh(x - y)"
+    assert not with_outcome(findings(problem(forward)), Outcome.PASSES)
+    found = findings(problem(forward, extra="TOLERANCES = {'float32': (1e-4, 1e-2)}"))
+    (zeros,) = [f for f in found if f.mutant == "zeros" and f.part == "output"]
+    assert zeros.outcome is Outcome.PASSES
+    assert zeros.size is not None
+    assert zeros.size < 1.1e-6
+    assert zeros.error == pytest.approx(zeros.size)
+
+
+def test_a_redundant_operation_is_named() -> None:
+    found = findings(problem("return torch.relu((x - y) ** 2)"))
+    assert with_outcome(found, Outcome.PASSES) == {"operation 3 (relu) skipped / any output"}
+
+
+def test_an_input_that_plays_no_part_is_named() -> None:
+    found = findings((PROBLEMS / "logarithm.py").read_text())
+    assert with_outcome(found, Outcome.PASSES) == {"input unused unread / any output"}
+
+
+def test_what_only_varied_inputs_catch_is_in_doubt() -> None:
+    found = findings((PROBLEMS / "clamp.py").read_text())
+    assert with_outcome(found, Outcome.VARIED) == {"operation 1 (relu) skipped / any output"}
+    assert not with_outcome(found, Outcome.PASSES)
+
+
+def test_a_mean_over_like_values_lets_a_constant_pass_on_inputs_as_given() -> None:
+    like = "1 + 1e-6 * torch.randn(ROWS, COLUMNS), torch.randn(ROWS, COLUMNS)"
+    found = findings(problem("return x.mean() + 0 * y.sum()", inputs=like))
+    assert "the mean over other seeds / output" in with_outcome(found, Outcome.VARIED)
+    assert "input y unread / any output" in with_outcome(found, Outcome.PASSES)
+
+
+def test_a_parameter_without_effect_is_named() -> None:
+    source = problem("return (x - y) * (1 + 0 * self.unused)").replace(
+        "    def forward",
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.unused = torch.nn.Parameter(torch.ones(1))\n\n    def forward",
+    )
+    passing = with_outcome(findings(source), Outcome.PASSES)
+    assert "parameter unused unread / any output" in passing
+
+
+def test_a_bias_that_is_zero_at_the_start_is_no_fault() -> None:
+    found = findings((PROBLEMS / "linear.py").read_text())
+    (bias,) = [f for f in found if f.mutant == "parameter bias unread"]
+    assert bias.outcome is Outcome.CAUGHT
+
+
+def test_a_gradient_that_is_zero_but_for_rounding_is_in_doubt() -> None:
+    source = problem("return torch.nn.functional.normalize(x - y + self.shift, dim=0)").replace(
+        "    def forward",
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.shift = torch.nn.Parameter(torch.zeros(COLUMNS))\n\n    def forward",
+    )
+    source = source.replace(
+        "torch.nn.functional.normalize(x - y + self.shift, dim=0)",
+        "torch.nn.functional.batch_norm(x - y + self.shift, None, None, training=True)",
+    )
+    noise = with_outcome(findings(source), Outcome.NOISE)
+    assert "zeros / grad shift" in noise
+
+
+# --- the command --------------------------------------------------------------------------------
+
+
+def command(tmp_path: Path, source: str, *arguments: str) -> int:
+    (tmp_path / "one.py").write_text(source)
+    folder = str(tmp_path)
+    return cli.main(["lint", "--problem", "one", "--problem-dir", folder, "--device", "cpu",
+                     *arguments])  # fmt: skip
+
+
+def test_a_fit_problem_is_status_0_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(tmp_path, (PROBLEMS / "moments.py").read_text(), "--strict") == 0
+    assert "one (full): fit: of 21 mutants 21 caught" in capsys.readouterr().out
+
+
+def test_an_unfit_problem_is_status_1_with_a_table_that_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(tmp_path, problem("return (x - x) * y")) == 1
+    out = capsys.readouterr().out
+    assert "one (full): NOT FIT" in out
+    assert "zeros" in out
+    assert "passes: never caught" in out
+
+
+def test_doubt_is_refused_only_under_strict(tmp_path: Path) -> None:
+    source = (PROBLEMS / "clamp.py").read_text()
+    assert command(tmp_path, source) == 0
+    assert command(tmp_path, source, "--strict") == 1
+
+
+def test_a_problem_that_fails_is_not_fit_and_the_fault_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(tmp_path, problem("raise KeyError('x')")) == 1
+    assert "NOT FIT: " in (out := capsys.readouterr().out)
+    assert "KeyError" in out
+
+
+def test_an_unknown_problem_or_size_is_a_wrong_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(tmp_path, problem("return x - y"), "--size", "huge") == 2
+    assert "it has full" in capsys.readouterr().err
+    assert cli.main(["lint", "--problem", "none", "--problem-dir", str(tmp_path)]) == 2
