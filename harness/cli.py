@@ -18,7 +18,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from harness import commands, config, recompute, report, run
 from harness.config import PRESETS
-from harness.errors import HarnessError
+from harness.errors import HarnessError, RequestError
 from harness.records import MODES, Row
 
 EXIT_INTERRUPTED = 130
@@ -42,7 +42,7 @@ def _evaluate(arguments: list[str]) -> int:
     """The main job."""
     options = _parser().parse_args(arguments)
     if not options.problem and not options.all:
-        _parser().error("name a problem with --problem, or evaluate everything with --all")
+        raise RequestError("name a problem with --problem, or evaluate everything with --all")
     request = run.Request(
         settings=config.load(options.config, _overrides(options)),
         problem=options.problem,
@@ -73,9 +73,9 @@ def _print(shown: RenderableType) -> None:
 
 def _recompute(arguments: list[str]) -> int:
     """Do a file's figures follow from the raw samples? Exit status 1 if one does not."""
-    parser = argparse.ArgumentParser(
-        prog="run_eval.py recompute",
-        description="Work out the figures of a results file again from the raw samples.",
+    parser = commands.arguments_of(
+        "recompute",
+        "Work out the figures of a results file again from the raw samples.",
     )
     parser.add_argument("file", type=Path, help="a results CSV")
     folder = run.ROOT / "results" / "raw"
@@ -170,9 +170,9 @@ def _overrides(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="run_eval.py",
-        description="Evaluate GPU kernels against their reference.",
+    parser = commands.arguments_of(
+        "",
+        "Evaluate GPU kernels against their reference.",
         epilog="Other commands: " + ", ".join(c for c in COMMANDS if c != "evaluate")
         if len(COMMANDS) > 1
         else None,

@@ -33,8 +33,8 @@ from harness.records import (
 )
 
 #: Version of the columns; a file of another one is moved aside, never appended to.
-#: 1: first.
-SCHEMA_VERSION = 1
+#: 1: first. 2: least_bytes, least_flops and bound of each mode.
+SCHEMA_VERSION = 2
 #: What one result is about: of rows that agree in these, the newest counts.
 KEY = ("problem", "solution", "size", "dtype", "device_name")
 #: Verdicts that say nothing final about the solution, so that a resumed run tries again.
@@ -187,8 +187,17 @@ def find_done(
 
 
 def to_row(values: Mapping[str, Value]) -> Row:
-    """The `Row` whose `flat()` is `values`. Raises `ValueError` for an unknown status."""
+    """The `Row` whose `flat()` is `values`.
+
+    Raises `RequestError` for a status or a phase that this version does not know.
+    """
     any_of: dict[str, Any] = dict(values)
+    for name, known in (("status", Status), ("phase", Phase)):
+        if any_of[name] not in [one.value for one in known]:
+            raise RequestError(
+                f"the results hold a row with the {name} {any_of[name]!r}, which this version "
+                "does not know: use the version that wrote it, or another --output"
+            )
     modes = {
         mode: ModeResult(**{field: any_of[f"{mode}_{field}"] for field in MODE_FIELDS})
         for mode in MODES

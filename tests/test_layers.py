@@ -13,8 +13,8 @@ HARNESS = Path(__file__).resolve().parent.parent / "harness"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "api"),
     ("commands",),
-    ("doctor", "fitness"),
-    ("run", "recompute", "report_compare", "doctor_gpu", "doctor_tools"),
+    ("doctor", "fitness", "page"),
+    ("run", "recompute", "report_compare", "plots", "doctor_gpu", "doctor_tools"),
     ("report", "judge.evaluate"),
     ("judge.checks", "judge.audit", "judge.lint"),
     ("judge.outcomes",),
@@ -45,6 +45,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("channel", "problem", "trial", "syntax"),
     ("draws",),
     ("trees",),
+    ("verdicts",),
     ("cuda_ipc", "records"),
     ("stats", "errors", "cpu", "findings"),
     ("__init__", "judge.__init__", "worker.__init__"),
