@@ -1,15 +1,14 @@
 """The commands beside the main job: arguments -> what to show, and the exit status.
 
-Nothing here prints: cli.py shows what a command returns, a text as it is.
+Nothing here prints: cli.py shows what a command returns, a text as it is. Commands about rows
+that are there already: commands_rows.py.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -17,15 +16,16 @@ from rich.text import Text
 
 from harness import (
     catalog,
+    commands_rows,
     comparison,
     config,
     doctor,
     fitness,
-    page,
     report_compare,
     run,
     scaffold,
 )
+from harness.arguments import parser_of
 from harness.errors import MachineError, RequestError
 from harness.findings import State
 from harness.report import one_line
@@ -33,22 +33,9 @@ from harness.report import one_line
 Outcome = tuple[RenderableType, int]  # what to show, exit status
 
 
-class _Parser(argparse.ArgumentParser):
-    """A wrong argument is one line, like every other error."""
-
-    def error(self, message: str) -> NoReturn:
-        raise RequestError(f"{message} ({self.prog} --help tells what there is)")
-
-
-def arguments_of(command: str, description: str, **options: Any) -> argparse.ArgumentParser:
-    """The parser of a command's arguments. It raises `RequestError` where they are wrong."""
-    prog = f"run_eval.py {command}".strip()
-    return _Parser(prog=prog, description=description, **options)
-
-
 def compare(arguments: list[str]) -> Outcome:
     """Results files side by side; exit status 1 for a regression, if that was asked for."""
-    parser = arguments_of(
+    parser = parser_of(
         "compare",
         "Results files side by side: across devices, or two runs on one device.",
     )
@@ -78,36 +65,9 @@ def compare(arguments: list[str]) -> Outcome:
     return report_compare.screen(found), status
 
 
-def show(arguments: list[str]) -> Outcome:
-    """Results as a page that needs no network, or as Markdown."""
-    parser = arguments_of(
-        "report",
-        "Results as one HTML file that needs nothing else: leaderboards, a roofline, raw samples, "
-        "logs. Raw samples and logs are taken from raw/ and logs/ beside each file.",
-    )
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE.csv", help="results files")
-    parser.add_argument("--format", choices=("html", "markdown"), default="html")
-    parser.add_argument(
-        "--output", type=Path, help="the file to write; Markdown goes to standard output without it"
-    )
-    options = parser.parse_args(arguments)
-    markdown = options.format == "markdown"
-    if options.output is None and not markdown:
-        raise RequestError("name the file to write with --output FILE.html")
-    text = page.markdown(options.files) if markdown else page.html(options.files)
-    if options.output is None:
-        return text, 0
-    try:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise MachineError(f"{options.output} cannot be written: {error.strerror}") from None
-    return f"wrote {options.output}", 0
-
-
 def examine(arguments: list[str]) -> Outcome:
     """What this machine can do; exit status 3 where the main job would not work."""
-    parser = arguments_of(
+    parser = parser_of(
         "doctor",
         "What this machine can do, and the command that mends what it cannot. "
         "Exit status 0 only if `run_eval.py --problem kl_div` would work.",
@@ -130,7 +90,7 @@ def examine(arguments: list[str]) -> Outcome:
 
 def lint(arguments: list[str]) -> Outcome:
     """Which problems are fit to judge by; exit status 1 where one is not."""
-    parser = arguments_of(
+    parser = parser_of(
         "lint",
         "Is a problem fit to judge by? Mutants of its reference (zeros, an input "
         "unread, half of the data, an operation skipped, ...) must fail by the rules that "
@@ -159,7 +119,7 @@ def lint(arguments: list[str]) -> Outcome:
 
 def new(arguments: list[str]) -> Outcome:
     """Write a skeleton that evaluates as it is, and say how to go on."""
-    parser = arguments_of(
+    parser = parser_of(
         "new",
         "Write the skeleton of a problem or of a solution. It evaluates as it is.",
     )
@@ -192,5 +152,5 @@ COMMANDS: dict[str, Callable[[list[str]], Outcome]] = {
     "doctor": examine,
     "lint": lint,
     "new": new,
-    "report": show,
+    **commands_rows.COMMANDS,
 }

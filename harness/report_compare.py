@@ -132,10 +132,11 @@ def changed(pair: RunPair) -> list[str]:
     same = len(pair.changes) - len(shown)
     head = f"{pair.before.label} → {pair.after.label}, both {pair.after.device_name}"
     lines = [f"{head}: {len(shown)} changed, {same} within the interval"]
-    return [one_line(line) for line in [*lines, *map(_change, shown)]]
+    return [one_line(line) for line in [*lines, *map(change_text, shown)]]
 
 
-def _change(change: Change) -> str:
+def change_text(change: Change) -> str:
+    """One change in one line."""
     row, old, new = change.row, change.before, change.after
     name = f"{row['problem']} / {row['solution']}, {row['size']}, {row['dtype']}"
     mode = f", {MODE_NAMES.get(change.mode, change.mode)}" if change.mode else ""

@@ -102,7 +102,7 @@ def execute(request: Request, observer: Observer) -> list[Row]:
     """
     jobs = find(request)
     context = make_context(request)
-    _require(context, jobs, build_only=request.build_only)
+    require(context, jobs, build_only=request.build_only)
     output = request.output or results.file_for(context.device.name, request.results_dir)
     if output.is_dir() or not _can_write(output):
         raise MachineError(f"{output} cannot be written; choose another with --output")
@@ -132,7 +132,7 @@ def make_context(request: Request) -> Context:
     )
 
 
-def _require(context: Context, jobs: list[Job], *, build_only: bool) -> None:
+def require(context: Context, jobs: list[Job], *, build_only: bool = False) -> None:
     """Compilers, for what will be built here. Raises `MachineError`."""
     texts = [
         s.source

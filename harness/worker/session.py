@@ -22,7 +22,7 @@ from harness.draws import Draw
 from harness.player import Player
 from harness.problem import Instance
 from harness.trial import Trial
-from harness.worker import calls, capability, loading, memory, meters, provenance, timing
+from harness.worker import calls, capability, kernels, loading, memory, meters, provenance, timing
 from harness.worker.building import Builder
 from harness.worker.faults import ContractFault, MachineFault
 
@@ -228,13 +228,30 @@ class Session:
         once()
         if instance.device.type != "cuda":
             return {"native_calls": provenance.native_calls(once, self.builder.modules)}, {}
-        kernels = provenance.cuda_kernels(once)
+        times = provenance.cuda_kernels(once)
         libraries = [Path(r.library) for r in self.builder.records if r.library]
         triton = provenance.triton_kernels([loading.MODULE_NAME])
         return {
-            "kernels": kernels,
-            "own_share": provenance.own_share(kernels, libraries, triton),
+            "kernels": times,
+            "own_share": provenance.own_share(times, libraries, triton),
         }, {}
+
+    def kernels(self, order: dict[str, Any]) -> Answer:
+        """What one call of `mode` of a side ran, one by one."""
+        assert self.instance is not None
+        side = self.reference if order["side"] == "reference" else self.candidate
+        assert side is not None
+        device, mode = self.instance.device, order["mode"]
+        draw = Draw(seed=order["seed"])
+        call = calls.call_set(self.instance, draw, grad=mode != "forward", grad_seed=1)
+
+        found = kernels.measured(
+            functools.partial(side.prepare, mode, call),
+            functools.partial(side.run, mode, call),
+            device,
+            order["calls"],
+        )
+        return {"kernels": found}, {}
 
     def calibrate(self, order: dict[str, Any]) -> Answer:
         """What the device can do: memory by the share of bytes written, matrix products, and
@@ -262,6 +279,7 @@ ORDERS: dict[str, Callable[[Session, dict[str, Any]], Answer]] = {
     "forget": Session.forget,
     "memory": Session.memory,
     "profile": Session.profile,
+    "kernels": Session.kernels,
     "calibrate": Session.calibrate,
 }
 

@@ -1,0 +1,173 @@
+"""Kernels of reference and solution side by side: each in a worker of its own.
+
+Covers: which kernels ran, how often, for how long, and on CUDA with how many registers and how
+much shared memory. A solution's figures are its own claim; nothing here is credited.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from harness.errors import ProblemError, RequestError
+from harness.judge import baseline
+from harness.judge.context import Context
+from harness.judge.reference import Reference
+from harness.judge.sandbox import (
+    Worker,
+    WorkerCrash,
+    WorkerFault,
+    WorkerLied,
+    WorkerTimeout,
+    claimed,
+)
+from harness.problem import Instance
+from harness.records import MODES, Problem, Solution
+
+CALLS = 5  # profiled calls, after one that warms up
+FAILURES = (WorkerFault, WorkerTimeout, WorkerCrash, WorkerLied)
+MOST_KERNELS = 500  # that a worker may list
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """One kernel, or on a CPU one operator. `calls` and `time_us` are per call of the model;
+    `share` is of the side's time."""
+
+    name: str
+    calls: float
+    time_us: float
+    share: float
+    registers: int | None = None
+    shared_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """Both sides in one mode. `fault`: why the solution has no kernels here."""
+
+    problem: str
+    solution: str
+    device_name: str
+    size: str
+    dtype: str
+    mode: str
+    reference: tuple[Kernel, ...]
+    candidate: tuple[Kernel, ...]
+    fault: str = ""
+
+
+def take(
+    context: Context,
+    problem: Problem,
+    solution: Solution,
+    *,
+    size: str,
+    mode: str | None,
+) -> Profile:
+    """Profile both sides in `mode`; None: forward_backward, or forward where there is no more.
+
+    Raises `RequestError` for a mode that the problem does not have, `ProblemError` where the
+    reference is at fault.
+    """
+    outputs = _differentiated(context, problem, size)
+    known = MODES if outputs else ("forward",)
+    mode = mode or known[-1]
+    if mode not in known:
+        raise RequestError(f"{problem.name} has no mode {mode!r}; it has {', '.join(known)}")
+    try:
+        with context.worker(f"{problem.name}--profile", salt="profile", trusted=True) as worker:
+            baseline.prepare(context, worker, problem, size=size, weights_seed=1)
+            reference = _kernels(context, worker, "reference", mode)
+    except FAILURES as error:
+        text = f"the reference could not be profiled: {error}"
+        raise ProblemError(text, path=problem.path) from error
+    candidate: tuple[Kernel, ...] = ()
+    fault = solution.fault or ""
+    if not fault and context.device.type not in solution.devices:
+        fault = f"needs a device of type {' or '.join(solution.devices)}"
+    if not fault:
+        try:
+            candidate = _solution(context, problem, solution, size, outputs, mode)
+        except FAILURES as error:
+            fault = " ".join(str(error).split())
+    return Profile(
+        problem=problem.name,
+        solution=solution.name,
+        device_name=context.device.name,
+        size=size,
+        dtype=context.settings.dtype,
+        mode=mode,
+        reference=reference,
+        candidate=candidate,
+        fault=fault,
+    )
+
+
+def _differentiated(context: Context, problem: Problem, size: str) -> tuple[str, ...]:
+    """Paths of the outputs that the reference differentiates."""
+    instance = Instance(
+        source=problem.source,
+        path=problem.path,
+        size=size,
+        dtype=getattr(torch, context.settings.dtype),
+        device=context.device.torch,
+    )
+    try:
+        reference = Reference(instance, weights_seed=1)
+        outputs, _ = reference.differentiated
+        reference.release()
+    except torch.OutOfMemoryError as error:
+        text = f"the reference does not fit the device at size {size}"
+        raise ProblemError(text, path=problem.path) from error
+    return outputs
+
+
+def _solution(
+    context: Context,
+    problem: Problem,
+    solution: Solution,
+    size: str,
+    outputs: tuple[str, ...],
+    mode: str,
+) -> tuple[Kernel, ...]:
+    settings = context.settings
+    with context.worker(f"{problem.name}--{solution.name}", salt=solution.digest) as worker:
+        file_name = solution.path.rsplit("/", 1)[-1].rsplit(".", 1)[0] + ".py"
+        limit_s = settings.build_timeout_s
+        worker.ask("build", timeout_s=limit_s, source=solution.source, file_name=file_name)
+        baseline.prepare(context, worker, problem, size=size, weights_seed=1)
+        worker.ask("load", timeout_s=limit_s, outputs=outputs)
+        return _kernels(context, worker, "candidate", mode)
+
+
+def _kernels(context: Context, worker: Worker, side: str, mode: str) -> tuple[Kernel, ...]:
+    answer = worker.ask(
+        "kernels",
+        timeout_s=context.settings.call_timeout_s,
+        side=side,
+        mode=mode,
+        seed=secrets.randbits(48),
+        calls=CALLS,
+    ).body["answer"]
+    with claimed():
+        return tuple(_read(answer["kernels"][:MOST_KERNELS]))
+
+
+def _read(claims: list[dict[str, Any]]) -> Iterator[Kernel]:
+    total = sum(max(0.0, float(claim["time_us"])) for claim in claims) or 1.0
+    for claim in claims:
+        time_us = max(0.0, float(claim["time_us"]))
+        registers, shared = (claim[name] for name in ("registers", "shared_bytes"))
+        yield Kernel(
+            name=str(claim["name"])[:1000],
+            calls=float(claim["calls"]),
+            time_us=time_us,
+            share=time_us / total,
+            registers=None if registers is None else int(registers),
+            shared_bytes=None if shared is None else int(shared),
+        )
