@@ -35,10 +35,10 @@ def test_a_pass_is_told_with_times_limit_and_what_bounds_it(tmp_path: Path) -> N
     story, text = told(tmp_path, make(modes={"forward": mode(4.0, limit=0.95)}))
     figures = story["modes"]["forward"]  # type: ignore[index]
     assert figures["limit_ms"] == pytest.approx(0.95 * 1.5)
-    assert figures["bytes_per_s"] == pytest.approx((1 << 30) / 1.5e-3)
+    assert figures["bytes_per_s"] == pytest.approx((2 << 30) / 1.5e-3)
     assert "forward: by memory bandwidth, at 95% of what this device can do" in text
     assert "every mode is near its limit" in text
-    assert "1.00 GiB at least" in text
+    assert "2.00 GiB at least" in text
 
 
 def test_the_mode_furthest_from_its_limit_is_named(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def mode(speedup: float, limit: float = 0.5) -> ModeResult:
         high=speedup * 1.01,
         limit_fraction=limit,
         reference_limit_fraction=limit / speedup,
-        least_bytes=1 << 30,
+        least_bytes=2 << 30,
         least_flops=0,
         bound="memory",
     )
