@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from harness import comparison, page, plots, report_profile, verdicts
+from harness import comparison, meanings, page, plots, report_profile
 from harness.errors import RequestError
 from harness.judge.profiling import Profile
 from harness.records import MODES, Status
@@ -71,7 +71,7 @@ def story(row: PlainRow, folders: Sequence[Path], profile: Profile | None = None
     Logs are looked for in logs/ of `folders`, as `page.log_file` does.
     """
     status = str(row["status"])
-    means, _ = verdicts.meaning(status)
+    means, _ = meanings.meaning(status)
     found = page.log_file(row, folders)
     log = found.read_text(encoding="utf-8", errors="replace") if found else ""
     wrong = status in (Status.WRONG_OUTPUT.value, Status.WRONG_GRADIENT.value)
@@ -93,7 +93,7 @@ def story(row: PlainRow, folders: Sequence[Path], profile: Profile | None = None
         },
         "error_ratio": row["error_ratio"],
         "own_share": row["own_share"],
-        "flags": {flag: verdicts.flag_meaning(flag) for flag in str(row["flags"] or "").split()},
+        "flags": {flag: meanings.flag_meaning(flag) for flag in str(row["flags"] or "").split()},
         "next": list(_next(row)),
         "profile": report_profile.plain(profile) if profile else None,
     }
@@ -134,7 +134,7 @@ def _bounds(row: PlainRow) -> Iterator[str]:
         )
         for flag in ("host_bound", "launch_bound"):
             if f"{mode}:{flag}" in flags:
-                yield f"{name}: by the host: {verdicts.FLAGS[flag]}"
+                yield f"{name}: by the host: {meanings.FLAGS[flag]}"
                 break
         else:
             if fraction >= NEAR_LIMIT:
@@ -148,7 +148,7 @@ def _bounds(row: PlainRow) -> Iterator[str]:
 
 def _next(row: PlainRow) -> Iterator[str]:
     """What to try, the most telling first."""
-    _, advice = verdicts.meaning(str(row["status"]))
+    _, advice = meanings.meaning(str(row["status"]))
     if advice:
         yield advice
     share, own, reference = (

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 import jinja2
 from markupsafe import Markup
 
-from harness import comparison, plots, report, report_compare, samples, verdicts
+from harness import comparison, meanings, plots, report, report_compare, samples
 from harness.comparison import Comparison
 from harness.errors import RequestError
 from harness.records import ENVIRONMENT_COLUMNS, MODES, Status, Value
@@ -118,7 +118,7 @@ def _name(row: PlainRow) -> str:
 
 def _line(number: int, side: int, row: PlainRow, axis: plots.Axis, folders: Sequence[Path]) -> Line:
     status = str(row["status"])
-    means, advice = verdicts.meaning(status)
+    means, advice = meanings.meaning(status)
     flags = str(row["flags"] or "").split()
     return Line(
         number=number,
@@ -129,7 +129,7 @@ def _line(number: int, side: int, row: PlainRow, axis: plots.Axis, folders: Sequ
         tone=_tone(status),
         means=means,
         advice=advice,
-        flags=[(one_line(flag), verdicts.flag_meaning(flag)) for flag in flags],
+        flags=[(one_line(flag), meanings.flag_meaning(flag)) for flag in flags],
         modes=[_mode(row, mode) for mode in MODES if is_number(row[f"{mode}_solution_ms"])],
         facts=_facts(row),
         spreads=_spreads(row, folders),

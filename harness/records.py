@@ -305,6 +305,8 @@ TAIL_COLUMNS = (
     "own_share",
     "isolation",
     "build_s",
+    "check_s",
+    "measure_s",
     "total_s",
     "flags",
 )
@@ -319,7 +321,8 @@ class Row:
     """One result: all that is published about one solution on one device.
 
     `modes` holds what was measured, credited or not: a row whose verdict does not credit a
-    mode keeps its times but not its speedup (see `flat`).
+    mode keeps its times but not its speedup (see `flat`). Of `total_s`, `check_s` went into
+    checking outputs and gradients, `measure_s` into times, memory and provenance.
     """
 
     run_id: str
@@ -343,6 +346,8 @@ class Row:
     own_share: float | None = None
     isolation: str | None = None
     build_s: float | None = None
+    check_s: float | None = None
+    measure_s: float | None = None
     total_s: float | None = None
     flags: tuple[str, ...] = ()
 
@@ -371,6 +376,8 @@ class Row:
             "own_share": self.own_share,
             "isolation": self.isolation,
             "build_s": self.build_s,
+            "check_s": self.check_s,
+            "measure_s": self.measure_s,
             "total_s": self.total_s,
             "flags": " ".join(self.flags),
         }

@@ -17,6 +17,7 @@ from harness import catalog, problem, results, samples, source
 from harness.config import Settings
 from harness.errors import MachineError, ProblemError, RequestError
 from harness.judge import device, evaluate, toolchain
+from harness.judge.case import Case, open_case
 from harness.judge.context import Context
 from harness.records import Phase, Problem, Row, Solution, Status, Verdict
 
@@ -173,7 +174,7 @@ def size_of(settings: Settings, context: Context, job: Job) -> str:
 def _evaluate(
     request: Request, context: Context, job: Job, size: str, output: Path, observer: Observer
 ) -> Iterable[Row]:
-    case: evaluate.Case | None = None
+    case: Case | None = None
     fault = job.fault
     for solution in job.solutions:
         observer.begin(job.problem.name, solution.name, size)
@@ -187,7 +188,7 @@ def _evaluate(
             continue
         if case is None and fault is None and _needs_device(context, solution):
             try:
-                case = evaluate.open_case(context, job.problem, size, observer.note)
+                case = open_case(context, job.problem, size, observer.note)
             except ProblemError as error:
                 fault = error
             else:
@@ -207,7 +208,7 @@ def _one(
     problem: Problem,
     solution: Solution,
     size: str,
-    case: evaluate.Case | None,
+    case: Case | None,
     fault: ProblemError | None,
     observer: Observer,
 ) -> Row:

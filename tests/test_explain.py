@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from test_page import make, mode, write
 
-from harness import cli, explain, report_profile, verdicts
+from harness import cli, explain, meanings, report_profile
 from harness.errors import RequestError
 from harness.judge.profiling import Kernel, Profile
 from harness.records import MODES, Status
@@ -78,16 +78,16 @@ def test_flags_are_told_with_their_meaning_and_host_bound_is_what_bounds(tmp_pat
     row = make(flags=("forward:launch_bound", "something:new"))
     story, text = told(tmp_path, row)
     assert story["flags"] == {
-        "forward:launch_bound": verdicts.FLAGS["launch_bound"],
+        "forward:launch_bound": meanings.FLAGS["launch_bound"],
         "something:new": "",
     }
     assert "forward: by the host" in text
 
 
 def test_every_verdict_has_a_meaning_and_all_but_pass_an_advice() -> None:
-    assert set(verdicts.MEANING) == set(Status)
-    assert [s for s, (_, advice) in verdicts.MEANING.items() if not advice] == [Status.PASS]
-    assert verdicts.meaning("of a later version") == ("", "")
+    assert set(meanings.MEANING) == set(Status)
+    assert [s for s, (_, advice) in meanings.MEANING.items() if not advice] == [Status.PASS]
+    assert meanings.meaning("of a later version") == ("", "")
 
 
 def test_the_newest_row_is_told_and_a_path_names_a_solution_too(tmp_path: Path) -> None:

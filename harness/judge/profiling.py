@@ -15,6 +15,7 @@ import torch
 
 from harness.errors import ProblemError, RequestError
 from harness.judge import baseline
+from harness.judge.case import instance_of
 from harness.judge.context import Context
 from harness.judge.reference import Reference
 from harness.judge.sandbox import (
@@ -25,7 +26,6 @@ from harness.judge.sandbox import (
     WorkerTimeout,
     claimed,
 )
-from harness.problem import Instance
 from harness.records import MODES, Problem, Solution
 
 CALLS = 5  # profiled calls, after one that warms up
@@ -110,15 +110,8 @@ def take(
 
 def _differentiated(context: Context, problem: Problem, size: str) -> tuple[str, ...]:
     """Paths of the outputs that the reference differentiates."""
-    instance = Instance(
-        source=problem.source,
-        path=problem.path,
-        size=size,
-        dtype=getattr(torch, context.settings.dtype),
-        device=context.device.torch,
-    )
     try:
-        reference = Reference(instance, weights_seed=1)
+        reference = Reference(instance_of(context, problem, size), weights_seed=1)
         outputs, _ = reference.differentiated
         reference.release()
     except torch.OutOfMemoryError as error:
