@@ -111,10 +111,9 @@ def _recompute(arguments: list[str]) -> int:
         "Work out the figures of a results file again from the raw samples.",
     )
     parser.add_argument("file", type=Path, help="a results CSV")
-    folder = run.ROOT / "results" / "raw"
-    parser.add_argument("--raw", type=Path, default=folder, help=f"default: {folder}")
+    parser.add_argument("--raw", type=Path, help="default: raw/ beside the file")
     options = parser.parse_args(arguments)
-    compared = recompute.compare(options.file, options.raw)
+    compared = recompute.compare(options.file, options.raw or options.file.parent / "raw")
     _print(recompute.table(compared))
     return 1 if any(comparison.differences for comparison in compared) else 0
 
@@ -231,7 +230,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--cuda-arch", help="architecture to build for without a GPU, such as 9.0")
     add("--json", action="store_true", help="rows as JSON lines on standard output")
-    add("--output", type=Path, help="results CSV; default: results/DEVICE.csv")
+    add(
+        "--output",
+        type=Path,
+        help="results CSV, raw/ and logs/ beside it; default: results/DEVICE.csv",
+    )
     add("--fresh", action="store_true", help="measure again what is already in the results")
     add("--watch", action="store_true", help="evaluate again whenever a file is saved")
     add("--build-only", action="store_true", help="build, do not run; nvcc needs no GPU for it")

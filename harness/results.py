@@ -10,7 +10,7 @@ import contextlib
 import logging
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -124,10 +124,12 @@ def read(path: Path) -> pd.DataFrame:
                 mended = True
         if not mended:
             _log.warning("%s: damaged lines are left out", path)
-    return _frame(table.rows)
+    return frame_of(table.rows)
 
 
-def _frame(rows: list[dict[str, Value]]) -> pd.DataFrame:
+def frame_of(rows: Iterable[Mapping[str, Value]]) -> pd.DataFrame:
+    """Flat rows as a typed frame with the columns of a results file."""
+    rows = list(rows)
     columns: dict[str, pd.Series] = {}
     for name in COLUMNS:
         kind = lines.KINDS[name]

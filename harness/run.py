@@ -40,6 +40,11 @@ class Request:
     fresh: bool = False
     build_only: bool = False
 
+    @property
+    def folder(self) -> Path:
+        """Where raw/ and logs/ are: beside the rows."""
+        return self.output.parent if self.output else self.results_dir
+
 
 class Observer(Protocol):
     """Told what happens. `begin` precedes each solution's rows."""
@@ -129,7 +134,7 @@ def make_context(request: Request) -> Context:
         tools=toolchain.find(),
         run_id=f"{stamp}-{secrets.token_hex(3)}",
         cache=request.cache_dir,
-        logs=request.results_dir / "logs",
+        logs=request.folder / "logs",
     )
 
 

@@ -56,7 +56,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("__init__", "judge.__init__", "worker.__init__"),
 )
 #: The package's face loads the interface when it is asked for; nothing else may look up.
-FACE = {"__init__": {"api"}}
+FACE = {"__init__": {"api", "config"}}
 RANK = {module: rank for rank, line in enumerate(LAYERS) for module in line}
 
 
