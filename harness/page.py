@@ -62,9 +62,11 @@ class Line:
     spreads: Sequence[plots.Spread]
     log: str
 
-    def sort(self, column: str) -> float | None:
-        """The figure of a column that has one, in base units."""
-        return plots.number_of(self.row.get(column))
+    def sort(self, name: str) -> float | str:
+        """The figure to sort by: a column, or that of the mode which times are shown of."""
+        column = name if name in self.row else f"{report.headline(self.row)}_{name}"
+        value = plots.number_of(self.row[column])
+        return "" if value is None else value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,6 +265,12 @@ def _across(found: Comparison) -> dict[str, list[str]]:
     count = len(found.sides)
     return {
         "differences": report_compare.legend(found)[count:],
+        "missing": [
+            f"{_name(next(iter(entry.rows.values())))}, {entry.key.size}, {entry.key.dtype}: "
+            f"not on {', '.join(s.label for s in found.sides if s.label not in entry.rows)}"
+            for entry in found.entries
+            if len(entry.rows) < count
+        ],
         "changes": [line for pair in found.pairs for line in report_compare.changed(pair)],
         "means": [
             f"{MODE_NAMES.get(mean.mode, mean.mode)}, {mean.size}, {mean.dtype}, "

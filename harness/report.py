@@ -154,10 +154,15 @@ class _VerdictTables:
             yield text("")
 
 
+def headline(flat: Mapping[str, Value]) -> str:
+    """The mode that a table takes times from: the first of `HEADLINES` that was timed."""
+    timed = (mode for mode in HEADLINES if is_number(flat[f"{mode}_solution_ms"]))
+    return next(timed, "forward_backward")
+
+
 def cells(flat: Mapping[str, Value]) -> dict[str, str]:
     """Column -> text. Only speedups that the verdict credits are among a flat row's values."""
-    timed = [mode for mode in HEADLINES if is_number(flat[f"{mode}_solution_ms"])]
-    mode = timed[0] if timed else "forward_backward"
+    mode = headline(flat)
     limit, compiled = flat[f"{mode}_limit_fraction"], f"{mode}_compile_speedup"
     bounds = flat[f"{mode}_compile_low"], flat[f"{mode}_compile_high"]
     times = pair(flat[f"{mode}_reference_ms"], flat[f"{mode}_solution_ms"], TIME, "→")

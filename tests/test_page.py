@@ -184,6 +184,12 @@ def test_the_roofline_has_each_mode_of_each_timed_row_once(tmp_path: Path) -> No
     assert "fast on NVIDIA H100 80GB HBM3, forward: 50% of the limit, which is 375 us" in text
 
 
+def test_what_one_side_lacks_is_said(tmp_path: Path) -> None:
+    text = page.html(write(tmp_path, HOUSE))
+    assert "kl_div / slow, full, float32: not on B" in text
+    assert "kl_div / fast, full, float32: not on" not in text
+
+
 def test_without_times_there_is_no_roofline(tmp_path: Path) -> None:
     row = make(status=Status.CRASH)
     assert 'id="roofline"' not in page.html(write(tmp_path, {"h100": [row]}))
@@ -389,6 +395,13 @@ def test_a_browser_sorts_by_figure_and_by_name(show: Any) -> None:
     window.page.keyboard.press("Enter")
     assert window.names() == ["fast", "middle", "slow", "wrong"]
     assert window.complaints == []
+
+
+def test_a_browser_sorts_by_time_also_where_only_forward_was_timed(show: Any) -> None:
+    rows = [make(f"x{r}", r, modes={"forward": mode(r)}) for r in (2.0, 5.0, 3.0)]
+    window = show({"h100": rows})
+    window.page.locator("th button:has-text('time') >> nth=0").click()
+    assert window.names() == ["x2.0", "x3.0", "x5.0"]  # slowest first
 
 
 def test_a_browser_filters_rows_marks_and_details_alike(show: Any) -> None:
