@@ -26,18 +26,22 @@ def screen(found: Profile) -> RenderableType:
     title += f"on {found.device_name}"
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("kernel", overflow="fold")
-    for head in ("calls", "time", "share", "registers", "shared"):
+    nsight = any(k.occupancy is not None for k in (*found.reference, *found.candidate))
+    more = ("memory", "compute", "occupancy") if nsight else ()
+    for head in ("calls", "time", "share", "registers", "shared", *more):
         table.add_column(head, justify="right", no_wrap=True)
     for side, kernels in (("reference", found.reference), (found.solution, found.candidate)):
         total = quantity(sum(k.time_us for k in kernels) / 1e3, TIME)
         table.add_row(Text(one_line(side), style="bold"), "", total if kernels else NOTHING)
         count = _shown(kernels)
         for kernel in kernels[:count]:
-            table.add_row(*map(Text, _cells(kernel)))
+            table.add_row(*map(Text, _cells(kernel)[: len(table.columns)]))
         if left := kernels[count:]:
             rest = quantity(sum(k.time_us for k in left) / 1e3, TIME)
             table.add_row(f"  {len(left)} more", "", rest)
     notes = [Text(f"{one_line(found.solution)}: {one_line(found.fault)}")] if found.fault else []
+    if found.nsight:
+        notes.append(Text(f"no figures of Nsight Compute: {one_line(found.nsight)}"))
     say = Text("Per call, of warm calls one after another: where time goes, not how fast it is.")
     return Group(Text(one_line(title), style="bold"), table, *notes, say)
 
@@ -56,6 +60,10 @@ def _cells(kernel: Kernel) -> list[str]:
         f"{kernel.share:.0%}",
         NOTHING if kernel.registers is None else str(kernel.registers),
         NOTHING if kernel.shared_bytes is None else f"{kernel.shared_bytes / 1024:.3g} KiB",
+        *(
+            NOTHING if share is None else f"{share:.0%}"
+            for share in (kernel.memory_share, kernel.compute_share, kernel.occupancy)
+        ),
     ]
 
 

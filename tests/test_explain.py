@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from pathlib import Path
@@ -145,3 +146,16 @@ def test_a_profile_shows_both_sides_and_sums_up_the_rest() -> None:
     assert "2 KiB" in text
     assert "10 more" in text
     assert "mine: it crashed" in text
+    assert "occupancy" not in text
+
+
+def test_figures_of_nsight_compute_are_shown_where_there_are_any() -> None:
+    known = dataclasses.replace(kernel("f", 1.0, 1.0), memory_share=0.91, occupancy=0.5)
+    names = ("problem", "solution", "device_name", "size", "dtype", "mode")
+    found = Profile(
+        **dict.fromkeys(names, "x"), reference=(known,), candidate=(), nsight="no permission"
+    )
+    text = shown(report_profile.screen(found))
+    assert "occupancy" in text
+    assert "91%" in text
+    assert "no figures of Nsight Compute: no permission" in text
