@@ -265,12 +265,7 @@ def _across(found: Comparison) -> dict[str, list[str]]:
     count = len(found.sides)
     return {
         "differences": report_compare.legend(found)[count:],
-        "missing": [
-            f"{_name(next(iter(entry.rows.values())))}, {entry.key.size}, {entry.key.dtype}: "
-            f"not on {', '.join(s.label for s in found.sides if s.label not in entry.rows)}"
-            for entry in found.entries
-            if len(entry.rows) < count
-        ],
+        "missing": _missing(found),
         "changes": [line for pair in found.pairs for line in report_compare.changed(pair)],
         "means": [
             f"{MODE_NAMES.get(mean.mode, mean.mode)}, {mean.size}, {mean.dtype}, "
@@ -279,6 +274,17 @@ def _across(found: Comparison) -> dict[str, list[str]]:
             for mean in (found.means if count > 1 else ())
         ],
     }
+
+
+def _missing(found: Comparison) -> list[str]:
+    """What not all sides have: a line for each set of sides that lack something."""
+    lacking: dict[str, list[str]] = {}
+    for entry in found.entries:
+        without = ", ".join(s.label for s in found.sides if s.label not in entry.rows)
+        if without:
+            name = _name(next(iter(entry.rows.values())))
+            lacking.setdefault(without, []).append(f"{name} ({entry.key.size}, {entry.key.dtype})")
+    return [f"not on {without}: {', '.join(names)}" for without, names in lacking.items()]
 
 
 def _environment(sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
