@@ -244,6 +244,8 @@ class ModeResult:
     `compiled_speedup` over eager); each with the bounds of its 95 % interval. The limit
     fractions are of the physical limit. `noise` is how far an A/A test of the reference on
     this device came to lie from 1, its interval included. `wall_speedup` counts launches.
+    The limit is that of `least_bytes` to move and `least_flops` to do in one call, at the rates
+    of the device; `bound` says which of them takes longer: `memory` or `compute`.
     """
 
     reference_ms: float | None = None
@@ -257,6 +259,9 @@ class ModeResult:
     compiled_speedup: float | None = None
     limit_fraction: float | None = None
     reference_limit_fraction: float | None = None
+    least_bytes: int | None = None
+    least_flops: int | None = None
+    bound: str | None = None
     wall_speedup: float | None = None
     noise: float | None = None
     epochs: int | None = None

@@ -40,6 +40,11 @@ class Request:
     fresh: bool = False
     build_only: bool = False
 
+    @property
+    def folder(self) -> Path:
+        """Where raw/ and logs/ are: beside the rows."""
+        return self.output.parent if self.output else self.results_dir
+
 
 class Observer(Protocol):
     """Told what happens. `begin` precedes each solution's rows."""
@@ -103,7 +108,7 @@ def execute(request: Request, observer: Observer) -> list[Row]:
     """
     jobs = find(request)
     context = make_context(request)
-    _require(context, jobs, build_only=request.build_only)
+    require(context, jobs, build_only=request.build_only)
     output = request.output or results.file_for(context.device.name, request.results_dir)
     if output.is_dir() or not _can_write(output):
         raise MachineError(f"{output} cannot be written; choose another with --output")
@@ -129,11 +134,11 @@ def make_context(request: Request) -> Context:
         tools=toolchain.find(),
         run_id=f"{stamp}-{secrets.token_hex(3)}",
         cache=request.cache_dir,
-        logs=request.results_dir / "logs",
+        logs=request.folder / "logs",
     )
 
 
-def _require(context: Context, jobs: list[Job], *, build_only: bool) -> None:
+def require(context: Context, jobs: list[Job], *, build_only: bool = False) -> None:
     """Compilers, for what will be built here. Raises `MachineError`."""
     texts = [
         s.source

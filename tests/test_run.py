@@ -221,7 +221,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_any_work(
     assert told.begun == []
 
 
-@pytest.mark.parametrize("place", ["cache", "results"])
+@pytest.mark.parametrize("place", ["cache", "logs"])
 def test_a_cache_or_log_folder_that_cannot_be_written_is_refused_before_any_work(
     request_of: Any, tmp_path: Path, place: str
 ) -> None:
@@ -295,9 +295,16 @@ def test_rows_go_to_the_devices_file_or_where_they_are_sent(
     assert len(results.read(output)) == 1
 
 
-def test_raw_samples_are_kept_beside_the_results(request_of: Any, tmp_path: Path) -> None:
-    (row,) = run.execute(request_of({"tiny/right": HONEST}), Told())
-    (raw,) = (tmp_path / "results" / "raw").iterdir()
+@pytest.mark.parametrize("output", [None, "elsewhere/my.csv"])
+def test_raw_samples_and_logs_are_kept_beside_the_results(
+    request_of: Any, tmp_path: Path, output: str | None
+) -> None:
+    place = tmp_path / (Path(output).parent if output else "results")
+    (row,) = run.execute(
+        request_of({"tiny/right": HONEST}, output=tmp_path / output if output else None), Told()
+    )
+    (raw,) = (place / "raw").iterdir()
+    assert Path(row.log).is_relative_to(place / "logs")
     assert row.run_id in raw.name
     assert "right" in raw.name
 

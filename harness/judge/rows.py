@@ -65,6 +65,7 @@ def mode_result(timing: Timing, base: Baseline, steps: tuple[limit.Step, ...]) -
     interval, compiled = timing.interval, base.best_compiled(timing.mode)
     over = stats.quotient(interval, compiled.interval) if compiled else None
     limit_ms = sum(base.limit_ms(step) for step in steps) or None
+    memory_ms, compute_ms = (sum(part) for part in zip(*map(base.limits_ms, steps), strict=True))
     return ModeResult(
         reference_ms=timing.reference_ms,
         solution_ms=timing.solution_ms,
@@ -81,6 +82,9 @@ def mode_result(timing: Timing, base: Baseline, steps: tuple[limit.Step, ...]) -
         noise=base.noise(timing.mode),
         epochs=len(timing.epochs),
         dropped=timing.dropped,
+        least_bytes=sum(step.read + step.written for step in steps),
+        least_flops=sum(step.flops for step in steps),
+        bound=("memory" if memory_ms >= compute_ms else "compute") if limit_ms else None,
     )
 
 
