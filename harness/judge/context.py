@@ -67,6 +67,11 @@ class Context:
         safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
         return self.logs / self.run_id / f"{safe[:150]}.log"
 
+    def log_in_row(self, name: str) -> str:
+        """How a row names that file: from the working directory on, where it lies in there."""
+        path = self.log(name)
+        return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
     def on(self, settings: Settings) -> Context:
         """The same run under other settings."""
         return dataclasses.replace(self, settings=settings)

@@ -120,7 +120,7 @@ def row(
             allow_tf32=settings.allow_tf32,
         ),
         verdict=verdict,
-        log=str(context.log(f"{problem.name}--{solution.name}")),
+        log=context.log_in_row(f"{problem.name}--{solution.name}"),
         modes=modes or {},
         memory=found.memory,
         reference_memory=baseline.memory if baseline else None,
