@@ -130,7 +130,7 @@ def _bounds(row: PlainRow) -> Iterator[str]:
             continue
         name = MODE_NAMES.get(mode, mode)
         what = {"memory": "memory bandwidth", "compute": "matrix arithmetic"}.get(
-            str(row[f"{mode}_bound"]), "the device's limit"
+            str(row[f"{mode}_bound"]), "memory bandwidth or matrix arithmetic"
         )
         for flag in ("host_bound", "launch_bound"):
             if f"{mode}:{flag}" in flags:
