@@ -7,10 +7,10 @@ Hard: the rows of a language model's vocabulary. Eager PyTorch writes the log-so
 the logits, only to read one element of each row; the forward needs none of it written. A row of
 501 KiB fits no block's registers, so the sum is made online, with a running maximum.
 
-Limit, at size `full` in float32 (the logits are 2.1 GB):
-    forward    reads the logits                                       2.1 GB
-    backward   reads them again, writes their gradient                4.2 GB
-Peak memory in training is 4.2 GB; eager needs 8.4 GB.
+Limit, at size `full` in float32 (the logits are 2.0 GiB):
+    forward    reads the logits                                       2.0 GiB
+    backward   reads them again, writes their gradient                3.9 GiB
+Peak memory in training is 3.9 GiB; eager needs 7.8 GiB.
 """
 
 import torch

@@ -27,18 +27,24 @@ SIZES = {
 
 
 class Model(nn.Module):
-    """RMS norm, attention, RMS norm, a two-layer perceptron; no biases."""
+    """RMS norm, attention, RMS norm, a two-layer perceptron; no biases.
+
+    `project` starts small, so that of small tokens the second norm's epsilon shows too.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.attention_norm = nn.RMSNorm(FEATURES, eps=1e-6)
+        self.attention_norm = nn.RMSNorm(FEATURES, eps=1e-5)
         self.qkv = nn.Linear(FEATURES, 3 * FEATURES, bias=False)
         self.project = nn.Linear(FEATURES, FEATURES, bias=False)
-        self.mlp_norm = nn.RMSNorm(FEATURES, eps=1e-6)
+        self.mlp_norm = nn.RMSNorm(FEATURES, eps=1e-5)
         self.up = nn.Linear(FEATURES, 4 * FEATURES, bias=False)
         self.down = nn.Linear(4 * FEATURES, FEATURES, bias=False)
         for linear in (self.qkv, self.project, self.up, self.down):
             nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
+        nn.init.normal_(self.project.weight, std=0.05 * FEATURES**-0.5)
+        for norm in (self.attention_norm, self.mlp_norm):
+            nn.init.uniform_(norm.weight, 0.5, 1.5)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, features = x.shape
