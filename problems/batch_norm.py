@@ -31,9 +31,9 @@ SIZES = {
 class Model(nn.Module):
     """`nn.BatchNorm2d` in training mode, with weights that are not 1 and 0."""
 
-    def __init__(self) -> None:
+    def __init__(self, channels: int) -> None:
         super().__init__()
-        self.norm = nn.BatchNorm2d(CHANNELS)
+        self.norm = nn.BatchNorm2d(channels)
         nn.init.uniform_(self.norm.weight, 0.5, 1.5)
         nn.init.normal_(self.norm.bias, std=0.5)
 
@@ -56,5 +56,5 @@ def get_inputs() -> list[torch.Tensor]:
 
 
 def get_init_inputs() -> list[object]:
-    """The model takes no arguments."""
-    return []
+    """The arguments of the constructor: channels."""
+    return [CHANNELS]

@@ -30,12 +30,12 @@ SIZES = {
 class Model(nn.Module):
     """`nn.Conv1d` with one group a channel over x with zeros before it, then `silu`."""
 
-    def __init__(self) -> None:
+    def __init__(self, channels: int, kernel: int) -> None:
         super().__init__()
-        self.conv = nn.Conv1d(CHANNELS, CHANNELS, KERNEL, groups=CHANNELS)
+        self.conv = nn.Conv1d(channels, channels, kernel, groups=channels)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.silu(self.conv(F.pad(x, (KERNEL - 1, 0))))
+        return F.silu(self.conv(F.pad(x, (self.conv.kernel_size[0] - 1, 0))))
 
 
 def log_uniform(low: float, high: float, *shape: int) -> torch.Tensor:
@@ -51,5 +51,5 @@ def get_inputs() -> list[torch.Tensor]:
 
 
 def get_init_inputs() -> list[object]:
-    """The model takes no arguments."""
-    return []
+    """The arguments of the constructor: channels, kernel."""
+    return [CHANNELS, KERNEL]

@@ -30,9 +30,9 @@ class Model(nn.Module):
     """`nn.Conv2d`, then `silu`. A smooth activation: at the kink of a relu, rounding would decide
     which gradients are zero."""
 
-    def __init__(self) -> None:
+    def __init__(self, channels: int, out: int) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(CHANNELS, OUT, kernel_size=3, padding=1)
+        self.conv = nn.Conv2d(channels, out, kernel_size=3, padding=1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return F.silu(self.conv(x))
@@ -49,5 +49,5 @@ def get_inputs() -> list[torch.Tensor]:
 
 
 def get_init_inputs() -> list[object]:
-    """The model takes no arguments."""
-    return []
+    """The arguments of the constructor: channels, out."""
+    return [CHANNELS, OUT]

@@ -29,9 +29,9 @@ SIZES = {
 class Model(nn.Module):
     """`nn.Conv2d` with one group a channel."""
 
-    def __init__(self) -> None:
+    def __init__(self, channels: int) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(CHANNELS, CHANNELS, kernel_size=3, padding=1, groups=CHANNELS)
+        self.conv = nn.Conv2d(channels, channels, kernel_size=3, padding=1, groups=channels)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.conv(x)
@@ -50,5 +50,5 @@ def get_inputs() -> list[torch.Tensor]:
 
 
 def get_init_inputs() -> list[object]:
-    """The model takes no arguments."""
-    return []
+    """The arguments of the constructor: channels."""
+    return [CHANNELS]

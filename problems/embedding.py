@@ -29,9 +29,9 @@ SIZES = {
 class Model(nn.Module):
     """`nn.Embedding`."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: int, features: int) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(WORDS, FEATURES)
+        self.embedding = nn.Embedding(words, features)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         return self.embedding(tokens)
@@ -43,5 +43,5 @@ def get_inputs() -> list[torch.Tensor]:
 
 
 def get_init_inputs() -> list[object]:
-    """The model takes no arguments."""
-    return []
+    """The arguments of the constructor: words, features."""
+    return [WORDS, FEATURES]

@@ -30,9 +30,9 @@ SIZES = {
 class Model(nn.Module):
     """`nn.GroupNorm`, with weights that are not 1 and 0."""
 
-    def __init__(self) -> None:
+    def __init__(self, groups: int, channels: int) -> None:
         super().__init__()
-        self.norm = nn.GroupNorm(GROUPS, CHANNELS)
+        self.norm = nn.GroupNorm(groups, channels)
         nn.init.uniform_(self.norm.weight, 0.5, 1.5)
         nn.init.normal_(self.norm.bias, std=0.5)
 
@@ -55,5 +55,5 @@ def get_inputs() -> list[torch.Tensor]:
 
 
 def get_init_inputs() -> list[object]:
-    """The model takes no arguments."""
-    return []
+    """The arguments of the constructor: groups, channels."""
+    return [GROUPS, CHANNELS]

@@ -29,12 +29,12 @@ class Model(nn.Module):
     """`nn.Linear`, whose bias falls with the rank of a word as its frequency does, then
     `cross_entropy`."""
 
-    def __init__(self) -> None:
+    def __init__(self, features: int, words: int) -> None:
         super().__init__()
-        self.linear = nn.Linear(FEATURES, WORDS)
-        nn.init.normal_(self.linear.weight, std=FEATURES**-0.5)
+        self.linear = nn.Linear(features, words)
+        nn.init.normal_(self.linear.weight, std=features**-0.5)
         with torch.no_grad():
-            self.linear.bias.copy_(-torch.log1p(torch.arange(WORDS, dtype=torch.float32)))
+            self.linear.bias.copy_(-torch.log1p(torch.arange(words, dtype=torch.float32)))
 
     def forward(self, hidden: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         return F.cross_entropy(self.linear(hidden), targets)
@@ -58,5 +58,5 @@ def get_inputs() -> list[torch.Tensor]:
 
 
 def get_init_inputs() -> list[object]:
-    """The model takes no arguments."""
-    return []
+    """The arguments of the constructor: features, words."""
+    return [FEATURES, WORDS]

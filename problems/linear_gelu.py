@@ -28,9 +28,9 @@ class Model(nn.Module):
     """`nn.Linear`, then `gelu`. A smooth activation: at the kink of a relu, rounding would decide
     which gradients are zero."""
 
-    def __init__(self) -> None:
+    def __init__(self, inner: int, features: int) -> None:
         super().__init__()
-        self.linear = nn.Linear(INNER, FEATURES)
+        self.linear = nn.Linear(inner, features)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return F.gelu(self.linear(x))
@@ -48,5 +48,5 @@ def get_inputs() -> list[torch.Tensor]:
 
 
 def get_init_inputs() -> list[object]:
-    """The model takes no arguments."""
-    return []
+    """The arguments of the constructor: inner, features."""
+    return [INNER, FEATURES]

@@ -33,8 +33,12 @@ VARIATIONS = ("as_given",)
 class Model(nn.Module):
     """`torch.topk` along the last dimension, its values through softmax."""
 
+    def __init__(self, k: int) -> None:
+        super().__init__()
+        self.k = k
+
     def forward(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        values, indices = torch.topk(logits, K, dim=-1)
+        values, indices = torch.topk(logits, self.k, dim=-1)
         return torch.softmax(values, dim=-1), indices
 
 
@@ -48,5 +52,5 @@ def get_inputs() -> list[torch.Tensor]:
 
 
 def get_init_inputs() -> list[object]:
-    """The model takes no arguments."""
-    return []
+    """The arguments of the constructor: k."""
+    return [K]

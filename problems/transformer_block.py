@@ -32,23 +32,26 @@ class Model(nn.Module):
     `project` starts small, so that of small tokens the second norm's epsilon shows too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, features: int, heads: int) -> None:
         super().__init__()
-        self.attention_norm = nn.RMSNorm(FEATURES, eps=1e-5)
-        self.qkv = nn.Linear(FEATURES, 3 * FEATURES, bias=False)
-        self.project = nn.Linear(FEATURES, FEATURES, bias=False)
-        self.mlp_norm = nn.RMSNorm(FEATURES, eps=1e-5)
-        self.up = nn.Linear(FEATURES, 4 * FEATURES, bias=False)
-        self.down = nn.Linear(4 * FEATURES, FEATURES, bias=False)
+        self.heads = heads
+        self.attention_norm = nn.RMSNorm(features, eps=1e-5)
+        self.qkv = nn.Linear(features, 3 * features, bias=False)
+        self.project = nn.Linear(features, features, bias=False)
+        self.mlp_norm = nn.RMSNorm(features, eps=1e-5)
+        self.up = nn.Linear(features, 4 * features, bias=False)
+        self.down = nn.Linear(4 * features, features, bias=False)
         for linear in (self.qkv, self.project, self.up, self.down):
             nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
-        nn.init.normal_(self.project.weight, std=0.05 * FEATURES**-0.5)
+        nn.init.normal_(self.project.weight, std=0.05 * features**-0.5)
         for norm in (self.attention_norm, self.mlp_norm):
             nn.init.uniform_(norm.weight, 0.5, 1.5)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, features = x.shape
-        qkv = self.qkv(self.attention_norm(x)).view(batch, length, 3, HEADS, features // HEADS)
+        qkv = self.qkv(self.attention_norm(x)).view(
+            batch, length, 3, self.heads, features // self.heads
+        )
         query, key, value = qkv.permute(2, 0, 3, 1, 4)
         heads = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.project(heads.transpose(1, 2).reshape(batch, length, features))
@@ -67,5 +70,5 @@ def get_inputs() -> list[torch.Tensor]:
 
 
 def get_init_inputs() -> list[object]:
-    """The model takes no arguments."""
-    return []
+    """The arguments of the constructor: features, heads."""
+    return [FEATURES, HEADS]
