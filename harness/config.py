@@ -42,7 +42,8 @@ class Settings:
     """Type of the floating-point inputs and weights: one of `DTYPES`."""
 
     size: str = "auto"
-    """Name of a problem's size; `auto` is `full` on a GPU and `smoke` on a CPU."""
+    """Name of a problem's size; `auto` is `smoke` on a CPU, and on a GPU the largest whose
+    reference takes at most 45 % of the memory (harness/footprint.py)."""
 
     trials: int = 5
     """Correctness trials, each with inputs from a fresh secret seed."""

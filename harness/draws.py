@@ -104,6 +104,8 @@ VARIATIONS: dict[str, Callable[[torch.Tensor, torch.Generator], None]] = {
 def vary(inputs: list[Any], draw: Draw) -> None:
     """Apply the variation of `draw`, in place, to each floating tensor of `inputs`."""
     change = VARIATIONS[draw.variation]
+    if change is _as_given:  # no random numbers either: tensors without data have none
+        return
     for path, tensor in walk_tensors(inputs, ""):
         if tensor.is_floating_point() and tensor.numel() and tensor.is_contiguous():
             change(tensor, generator(draw.seed, path, tensor.device))

@@ -13,16 +13,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from harness import catalog, problem, results, samples, source
+from harness import catalog, footprint, problem, results, samples, source
 from harness.config import Settings
 from harness.errors import MachineError, ProblemError, RequestError
 from harness.judge import device, evaluate, toolchain
 from harness.judge.case import Case, open_case
 from harness.judge.context import Context
+from harness.judge.survey import MEMORY_SHARE
 from harness.records import Phase, Problem, Row, Solution, Status, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 SMOKE = "smoke"
+UNGRADED = ("odd", "huge")  # sizes for checks: never what `auto` means
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +163,9 @@ def _can_write(file: Path) -> bool:
 
 
 def size_of(settings: Settings, context: Context, job: Job) -> str:
-    """The size to judge at: `auto` is `smoke` on a CPU where the problem has it.
+    """The size to judge at. `auto` is, on a CPU, `smoke` where the problem has it; on a GPU, the
+    largest that fits. The memory in all decides, not what is free: a run that is taken up again
+    must come to the same size.
 
     Raises `RequestError` for a size that the problem does not have.
     """
@@ -169,7 +173,15 @@ def size_of(settings: Settings, context: Context, job: Job) -> str:
         return ""
     known = problem.sizes(job.problem.source, job.problem.path)
     if settings.size == "auto":
-        return SMOKE if context.device.type == "cpu" and SMOKE in known else problem.FULL
+        if context.device.type == "cpu":
+            return SMOKE if SMOKE in known else problem.FULL
+        return footprint.largest_size(
+            job.problem.source,
+            job.problem.path,
+            sizes=tuple(size for size in known if size not in UNGRADED),
+            dtype=settings.dtype,
+            limit_bytes=MEMORY_SHARE * context.device.memory_bytes,
+        )
     if settings.size not in known:
         names = ", ".join(known)
         raise RequestError(f"{job.problem.path} has no size {settings.size!r}; it has {names}")

@@ -34,7 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("comparison", "scaffold"),
     ("changes",),
     ("sides",),
-    ("results", "samples", "catalog"),
+    ("results", "samples", "catalog", "footprint"),
     ("lines", "files", "source", "config"),
     ("worker.__main__", "worker.replay"),
     ("worker.session",),

@@ -1,7 +1,12 @@
-"""The problem files: sizes, inputs that meet every branch, outputs that move, finite gradients."""
+"""The problem files: sizes, inputs that meet every branch, outputs that move, finite gradients.
+
+Whether each tells right from wrong is for `run_eval.py lint --all --strict`, which takes minutes.
+"""
 
 from __future__ import annotations
 
+import ast
+import re
 import statistics
 from pathlib import Path
 from typing import Any
@@ -9,12 +14,16 @@ from typing import Any
 import pytest
 import torch
 
+from harness import footprint
+from harness.draws import GradDraw
+from harness.judge.reference import Reference
 from harness.problem import FULL, Draw, Instance, sizes
 
-PROBLEMS = ("kl_div", "mse", "smooth_l1")
+LOSSES = ("kl_div", "mse", "smooth_l1")
 SMALL_SIZES = ("smoke", "odd")
 SEEDS = range(12)
 FOLDER = Path(__file__).parent.parent / "problems"
+ALL = sorted(path.stem for path in FOLDER.glob("*.py"))
 
 
 def instance(problem: str, size: str, dtype: torch.dtype = torch.float32) -> Instance:
@@ -29,9 +38,73 @@ def constants(problem: str, size: str) -> tuple[int, int]:
     return module["ROWS"], module["COLUMNS"]
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
-def test_every_problem_has_the_sizes_full_smoke_odd_and_huge(problem: str) -> None:
-    assert sizes((FOLDER / f"{problem}.py").read_text()) == (FULL, *SMALL_SIZES, "huge")
+# --- every problem ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("problem", ALL)
+def test_every_problem_says_what_is_hard_and_what_its_limit_is(problem: str) -> None:
+    source = (FOLDER / f"{problem}.py").read_text()
+    assert set(sizes(source)) >= {FULL, *SMALL_SIZES}
+    text = ast.get_docstring(ast.parse(source)) or ""
+    hard, _, limit = text.partition("Hard:")[2].partition("Limit, at size `full`")
+    assert len(hard.splitlines()) >= 2
+    assert re.search(r"\d (GiB|GFLOP)", limit)
+
+
+@pytest.mark.parametrize("problem", ALL)
+def test_full_fits_a_card_of_24_gb_or_there_is_a_size_that_does(problem: str) -> None:
+    """As `--size auto` reckons: the reference in training takes at most 45 % of the card."""
+    source = (FOLDER / f"{problem}.py").read_text()
+    fitting = FULL if problem not in ("mse", "smooth_l1") else "medium"
+    peak = footprint.peak_bytes(source=source, path=problem, size=fitting, dtype=torch.float32)
+    assert peak is not None
+    assert 64 * 2**20 < peak < 0.45 * 24e9
+    assert fitting == FULL or "card of 24 GB" in source
+
+
+@pytest.mark.parametrize("problem", ALL)
+def test_odd_has_no_dimension_that_is_a_multiple_of_32(problem: str) -> None:
+    drawn = instance(problem, "odd").inputs(Draw(seed=0))
+    assert all(side % 32 for x in drawn for side in x.shape)
+
+
+@pytest.mark.parametrize("size", SMALL_SIZES)
+@pytest.mark.parametrize("problem", ALL)
+def test_results_repeat_for_a_seed_move_with_it_and_are_finite(problem: str, size: str) -> None:
+    """In place too: what an optimiser's step leaves in its inputs is its output."""
+    first, again, other = (played(problem, size, seed) for seed in (3, 3, 4))
+    assert first.keys() == again.keys() == other.keys()
+    for name, tensor in first.items():
+        torch.testing.assert_close(again[name], tensor, msg=name)
+        moved = tensor.numel() != other[name].numel() or not torch.allclose(tensor, other[name])
+        assert moved, name
+        if tensor.is_floating_point():
+            assert torch.isfinite(tensor).all(), name
+            assert tensor.count_nonzero(), name
+    assert problem == "adamw_step" or any(name.startswith("grad") for name in first)
+
+
+@pytest.mark.parametrize("problem", ALL)
+def test_half_precision_is_finite(problem: str) -> None:
+    for name, tensor in played(problem, "odd", 0, torch.bfloat16).items():
+        assert not tensor.is_floating_point() or torch.isfinite(tensor).all(), name
+
+
+def played(
+    problem: str, size: str, seed: int, dtype: torch.dtype = torch.float32
+) -> dict[str, torch.Tensor]:
+    """Outputs and gradients of one call, by name."""
+    grad = None if problem == "adamw_step" else GradDraw(seed=seed)
+    result = Reference(instance(problem, size, dtype), 0).call(Draw(seed=seed), grad)
+    return result.leaves()
+
+
+# --- the three losses ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("problem", LOSSES)
+def test_the_losses_have_a_size_huge_of_2_to_the_31_elements(problem: str) -> None:
+    assert {FULL, *SMALL_SIZES, "huge"} <= set(sizes((FOLDER / f"{problem}.py").read_text()))
     rows, columns = constants(problem, "huge")
     assert 2**31 < rows * columns < 1.001 * 2**31
 
@@ -41,18 +114,18 @@ def test_full_sizes_are_those_that_were_asked_for() -> None:
     assert constants("mse", FULL) == constants("smooth_l1", FULL) == (32768, 32768)
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("problem", LOSSES)
 def test_odd_has_no_even_dimension_so_vector_loads_meet_tails(problem: str) -> None:
     assert all(constant % 2 == 1 for constant in constants(problem, "odd"))
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("problem", LOSSES)
 def test_only_the_gradient_of_predictions_is_asked_for(problem: str) -> None:
     assert instance(problem, "odd").grad_inputs == ("predictions",)
 
 
 @pytest.mark.parametrize("size", SMALL_SIZES)
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("problem", LOSSES)
 def test_inputs_have_the_declared_shape_and_repeat_for_a_seed(problem: str, size: str) -> None:
     problem_instance = instance(problem, size)
     first = problem_instance.inputs(Draw(seed=3))
@@ -65,7 +138,7 @@ def test_inputs_have_the_declared_shape_and_repeat_for_a_seed(problem: str, size
 
 
 @pytest.mark.parametrize("size", SMALL_SIZES)
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("problem", LOSSES)
 def test_the_output_moves_with_the_seed_so_a_constant_fails(problem: str, size: str) -> None:
     problem_instance = instance(problem, size)
     model = problem_instance.model(0)
@@ -74,7 +147,7 @@ def test_the_output_moves_with_the_seed_so_a_constant_fails(problem: str, size: 
 
 
 @pytest.mark.parametrize("stride", [(2, 1), (1, 2)], ids=["every_other_row", "every_other_column"])
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("problem", LOSSES)
 def test_no_half_of_the_input_stands_for_the_whole(problem: str, stride: tuple[int, int]) -> None:
     """A kernel that reads half of the elements must be off by far more than a tolerance."""
     problem_instance = instance(problem, "smoke")
@@ -91,7 +164,7 @@ def test_no_half_of_the_input_stands_for_the_whole(problem: str, stride: tuple[i
 
 
 @pytest.mark.parametrize("size", SMALL_SIZES)
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("problem", LOSSES)
 def test_gradients_are_finite_and_not_constant(problem: str, size: str) -> None:
     problem_instance = instance(problem, size)
     predictions, targets = problem_instance.inputs(Draw(seed=0))
@@ -103,7 +176,7 @@ def test_gradients_are_finite_and_not_constant(problem: str, size: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("problem", LOSSES)
 def test_reference_is_finite_in_half_precision(problem: str, dtype: torch.dtype) -> None:
     problem_instance = instance(problem, "odd", dtype)
     for seed in range(4):

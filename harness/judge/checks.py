@@ -182,7 +182,7 @@ class Judged:
                 yield Status.WRONG_OUTPUT, _in_call(check, i, trial)
             for check in grads if not trial.accumulate or i == last else ():
                 yield Status.WRONG_GRADIENT, _in_call(check, i, trial)
-            for check in rules.untouched(theirs, ours):
+            for check in rules.untouched(theirs, ours, mutates=self.survey.mutates):
                 yield Status.WRONG_OUTPUT, _in_call(check, i, trial)
         for check in rules.kept(got, wanted):
             yield Status.WRONG_OUTPUT, check
@@ -193,7 +193,7 @@ class Judged:
         self, worker: Worker, mode: str, seed: int, grad_seed: int, unit: int, call: int
     ) -> None:
         """Look at what one timed call returned; what is wrong is left in `wrong_reveal`."""
-        if self.survey.random:  # timed calls are not seeded one by one
+        if not self.survey.repeatable:  # not seeded one by one, or their inputs have changed since
             self.flags.append("timed_outputs_not_compared")
             return
         message = worker.ask(

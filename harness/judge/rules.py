@@ -135,17 +135,20 @@ class Rules:
         }
         return Rules(tolerances=loose, error_ratio_limit=None)
 
-    def untouched(self, got: Result, wanted: Result) -> Iterator[Check]:
+    def untouched(self, got: Result, wanted: Result, *, mutates: bool = False) -> Iterator[Check]:
         """Inputs, gradients of outputs, and the memory around them, as the reference leaves
-        them: both sides drew the same."""
+        them: both sides drew the same. `mutates`: it does not leave them as they were drawn."""
         for kind, theirs, ours in (
             ("the input", got.inputs, wanted.inputs),
             ("the gradient of", got.grad_outputs, wanted.grad_outputs),
         ):
             for name, tensor in ours.items():
                 if text := self._difference(theirs.get(name), tensor):
-                    text = f"{kind} {name} was changed in place, which the reference does not do"
-                    yield Check(path=name, problem=text)
+                    said = "was changed in place, which the reference does not do"
+                    said = (
+                        f"is not as the reference leaves it in place: {text}" if mutates else said
+                    )
+                    yield Check(path=name, problem=f"{kind} {name} {said}")
         for name, tensor in wanted.buffers.items():
             if text := self._difference(got.buffers.get(name), tensor):
                 text = f"memory outside of the input {name} was written: {text}"

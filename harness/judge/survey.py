@@ -45,7 +45,8 @@ class Stage:
 class Survey:
     """`outputs`: paths of what is differentiated. `leaves`: what can be differentiated by.
     `left_out`: (phase, variation or pass) that the reference does not allow. `random`: it draws
-    random numbers itself. `finite`: it is, for inputs as given. `stateful`: it has weights."""
+    random numbers itself. `finite`: it is, for inputs as given. `stateful`: it has weights.
+    `mutates`: it changes inputs in place, as a step of an optimiser does."""
 
     outputs: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
@@ -53,6 +54,12 @@ class Survey:
     random: bool = False
     finite: bool = True
     stateful: bool = False
+    mutates: bool = False
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a timed call can be made again: from the same seed it gives the same."""
+        return not self.random and not self.mutates
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -100,6 +107,7 @@ def survey(reference: Reference, settings: Settings) -> Survey:
         random=_differ(rules, reference.call(draw, salt=1).output, output),
         finite=first.finite,
         stateful=bool(reference.binding.names),
+        mutates=_changes_inputs(reference, draw, first),
     )
     del first, output
     return replace(found, left_out=frozenset(_left_out(reference, rules, found, settings)))
@@ -143,6 +151,22 @@ def _admits(reference: Reference, rules: Rules, check: Pass, trial: Trial, *, or
 def fit(expected: Expected, rules: Rules) -> bool:
     """Whether a solution can be judged by these results: finite, and more than rounding noise."""
     return expected.finite and not rules.noisy(expected)
+
+
+def _changes_inputs(reference: Reference, draw: Draw, expected: Expected) -> bool:
+    """Whether a call leaves other inputs than were drawn."""
+    instance = reference.instance
+    inputs = instance.inputs(draw)
+    drawn = (
+        tensor
+        for name, value in zip(instance.input_names(inputs), inputs, strict=True)
+        for _, tensor in walk_tensors(value, name)
+    )
+    (result,) = expected.played.results
+    return any(
+        not torch.allclose(after, before, equal_nan=True)
+        for before, after in zip(drawn, result.inputs.values(), strict=True)
+    )
 
 
 def _differ(rules: Rules, one: Any, other: Any) -> bool:

@@ -112,6 +112,15 @@ def test_a_reference_that_draws_random_numbers_is_told_from_one_that_contradicts
         surveyed(source)
 
 
+def test_a_reference_that_changes_its_inputs_is_seen_to_do_so() -> None:
+    assert not surveyed(TINY).mutates
+    source = returns("x.detach().mul_(0.5) + y") + "\nGRAD_INPUTS = ()\n"
+    found = surveyed(source)
+    assert found.mutates
+    assert not found.random
+    assert not found.repeatable
+
+
 def test_running_statistics_are_no_contradiction() -> None:
     source = (Path(__file__).parents[1] / "mutants" / "problems" / "batch_norm.py").read_text()
     found = surveyed(source)

@@ -159,6 +159,19 @@ def test_another_tolerance_of_the_problem_holds_for_timed_outputs_too(bench: Ben
     is_row(bench.judge(rough), Status.WRONG_OUTPUT, Phase.FORWARD, FACTOR)
 
 
+def test_timed_calls_that_change_their_inputs_are_not_compared_and_it_is_said(bench: Bench) -> None:
+    source = TINY.replace(
+        "return ((x - y) ** 2).mean(dim=1)", "return x.detach().mul_(0.5).add_(y)"
+    )
+    changing = source + "\nGRAD_INPUTS = ()\n"
+    row = bench.judge(source.split("\n\n\ndef")[0].replace("Model", "ModelNew"), changing)
+    is_row(row, Status.PASS, Phase.DONE, "^$")
+    assert "timed_outputs_not_compared" in row.flags
+    row = bench.judge(model("return x.detach().mul(0.5).add_(y)"), changing)
+    text = "input x is not as the reference leaves it in place"
+    is_row(row, Status.WRONG_OUTPUT, Phase.FORWARD, text)
+
+
 # --- what is wrong ------------------------------------------------------------------------------
 
 WRONG = {

@@ -118,6 +118,13 @@ def test_a_redundant_operation_is_named() -> None:
     assert with_outcome(found, Outcome.PASSES) == {"operation 3 (relu) skipped / any output"}
 
 
+def test_an_operation_in_place_is_skipped_before_it_changes_anything() -> None:
+    found = findings(problem("z = x - y\n        z.mul_(x)\n        return z"))
+    assert "operation 2 (mul_) skipped / any output" in with_outcome(found, Outcome.CAUGHT)
+    found = findings(problem("z = (x - y) ** 2\n        z.relu_()\n        return z"))
+    assert with_outcome(found, Outcome.PASSES) == {"operation 3 (relu_) skipped / any output"}
+
+
 def test_an_input_that_plays_no_part_is_named() -> None:
     found = findings((PROBLEMS / "logarithm.py").read_text())
     assert with_outcome(found, Outcome.PASSES) == {"input unused unread / any output"}

@@ -51,8 +51,8 @@ def test_a_process_of_its_own_repeats_what_the_worker_was_told(
     solution = bench.solution(source, problem)
     program = tmp_path / "ncu"
     program.write_text(
-        '#!/bin/sh\nwhile [ "$1" != -I ]; do\n'
-        '[ "$1" = --log-file ] && log=$2; last=$1; shift; done\n'
+        '#!/bin/sh\nwhile [ "$1" != -I ]\n'
+        'do [ "$1" = --log-file ] && log=$2; last=$1; shift; done\n'
         f'"$last" "$@" || exit 1\n[ -s ran ] && cp {tmp_path}/written "$log"\n'
     )
     program.chmod(0o755)
