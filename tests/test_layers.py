@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.monitor", "judge.reference", "judge.skip"),
     ("judge.device",),
     ("judge.toolchain", "judge.sandbox", "judge.compare"),
-    ("judge.hints", "judge.warden"),
+    ("judge.hints", "judge.warden", "judge.isolation", "judge.fingerprint"),
     ("comparison", "scaffold"),
     ("changes",),
     ("sides",),

@@ -59,6 +59,14 @@ class Baseline:
         """The reference's times of one call, by each baseline measured beside it."""
         return [t.reference_ms for (_, m), t in self.timings.items() if m == mode]
 
+    def stopwatches(self, mode: str) -> list[tuple[float, float]]:
+        """(one call by the judge's clock, one call as it is timed) of eager, per measurement."""
+        return [
+            (t.stopwatch_ms, t.solution_ms)
+            for (name, m), t in self.timings.items()
+            if m == mode and name.startswith(EAGER) and t.stopwatch_ms is not None
+        ]
+
     def limit_ms(self, step: Step) -> float:
         """The least time of a step: its bytes at the bandwidth measured for such a mix, or its
         FLOPs at the rate of a large matrix product, whichever takes longer. 0 if unknown."""
@@ -94,11 +102,17 @@ def measure(
     modes: tuple[str, ...],
     weights_seed: int,
     flops: bool,
+    mix: bool = True,
     note: Callable[[str], None] = lambda text: None,
 ) -> Baseline:
     """Measure everything about the reference alone. Raises `BaselineError`."""
     course = _Baselines(
-        context=context, problem=problem, size=size, weights_seed=weights_seed, flops=flops
+        context=context,
+        problem=problem,
+        size=size,
+        weights_seed=weights_seed,
+        flops=flops,
+        mix=mix,
     )
     notes: list[str] = []
     for name in (EAGER, *_compile_modes(context)):
@@ -120,6 +134,7 @@ class _Baselines:
     size: str
     weights_seed: int
     flops: bool
+    mix: bool
     found: Baseline = field(default_factory=Baseline)
 
     def measure(self, name: str, modes: tuple[str, ...], note: Callable[[str], None]) -> None:
@@ -141,6 +156,7 @@ class _Baselines:
                     device=self.context.device,
                     settings=settings,
                     overhead_ms=self.found.overhead_ms,
+                    mix=self.mix,
                     note=note,
                 )
         self.found = dataclasses.replace(self.found, timings=self.found.timings | timings)
@@ -172,7 +188,14 @@ def _note(note: Callable[[str], None], name: str, text: str) -> None:
 
 
 def measure_again(
-    context: Context, problem: Problem, known: Baseline, *, size: str, mode: str, weights_seed: int
+    context: Context,
+    problem: Problem,
+    known: Baseline,
+    *,
+    size: str,
+    mode: str,
+    weights_seed: int,
+    mix: bool = True,
 ) -> Baseline:
     """`known` with one more timing of eager in `mode`: what the machine gives now.
 
@@ -189,6 +212,7 @@ def measure_again(
                 device=context.device,
                 settings=context.settings,
                 overhead_ms=known.overhead_ms,
+                mix=mix,
             )
     except _FAILURES as error:
         raise BaselineError(str(error)) from error

@@ -140,6 +140,7 @@ def open_case(
                 modes=modes,
                 weights_seed=weights_seed,
                 flops=work.forward.flops > 0,
+                mix=surveyed.mixable,
                 note=lambda text: note(f"reference: {text}"),
             )
     except baseline.BaselineError as error:
@@ -376,7 +377,8 @@ def _measure(
             device=case.context.device,
             settings=settings,
             overhead_ms=case.baseline.overhead_ms,
-            reveal=judged.reveal,
+            mix=case.survey.mixable,
+            examiner=judged,
             note=note,
         )
         found.timings[mode] = timing
@@ -410,6 +412,7 @@ def _measure(
             baseline=_current_baseline(case, timing),
             device=case.context.device,
             proven_bytes=case.work.proven * len(steps),
+            threads=case.context.settings.threads,
         )
         if complaint := audit.complaint(claim):
             raise Ended(_verdict(Status.REJECTED, Phase.AUDIT, complaint))
@@ -418,7 +421,7 @@ def _measure(
 def _current_baseline(case: Case, timing: Timing) -> Baseline:
     """The baseline, measured again where the machine may have become slower since."""
     claim = audit.Claim(timing=timing, baseline=case.baseline, device=case.context.device)
-    if audit.reference_times(claim) is None:
+    if not audit.in_doubt(claim):
         return case.baseline
     return baseline.measure_again(
         case.context,
@@ -427,6 +430,7 @@ def _current_baseline(case: Case, timing: Timing) -> Baseline:
         size=case.size,
         mode=timing.mode,
         weights_seed=case.weights_seed,
+        mix=case.survey.mixable,
     )
 
 

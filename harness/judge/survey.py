@@ -15,7 +15,7 @@ import torch
 
 from harness import problem as problem_files
 from harness.config import Settings
-from harness.draws import Draw, GradDraw
+from harness.draws import Draw, GradDraw, Mix
 from harness.errors import ProblemError
 from harness.judge import compare
 from harness.judge.passes import PASSES, Ask, Pass
@@ -45,7 +45,8 @@ class Stage:
 class Survey:
     """`outputs`: paths of what is differentiated. `leaves`: what can be differentiated by.
     `left_out`: (phase, variation or pass) that the reference does not allow. `random`: it draws
-    random numbers itself. `finite`: it is, for inputs as given. `stateful`: it has weights."""
+    random numbers itself. `finite`: it is, for inputs as given. `stateful`: it has weights.
+    `mixable`: it takes inputs that are mixed of two draws."""
 
     outputs: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
@@ -53,6 +54,7 @@ class Survey:
     random: bool = False
     finite: bool = True
     stateful: bool = False
+    mixable: bool = True
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -102,7 +104,21 @@ def survey(reference: Reference, settings: Settings) -> Survey:
         stateful=bool(reference.binding.names),
     )
     del first, output
-    return replace(found, left_out=frozenset(_left_out(reference, rules, found, settings)))
+    return replace(
+        found,
+        left_out=frozenset(_left_out(reference, rules, found, settings)),
+        mixable=_takes_mixtures(reference, finite=found.finite),
+    )
+
+
+def _takes_mixtures(reference: Reference, *, finite: bool) -> bool:
+    """Whether rows of two draws may stand side by side, as in timed calls."""
+    draw = Draw(seed=1, mix=Mix(seed=2, begin=0.25, end=0.75))
+    try:
+        mixed = reference.expected(Trial(calls=(Call(draw=draw),)), oracle=False)
+    except Exception:  # noqa: BLE001 - whatever the reference raises, it is not asked for again
+        return False
+    return mixed.finite or not finite
 
 
 def _left_out(

@@ -170,6 +170,7 @@ class Session:
             reference=self.reference,
             candidate=candidate,
             meter=meters.METERS[instance.device.type](instance.device),
+            mix=order["mix"],
         )
         answer = self.timer.warm_up(
             order["mode"], order["seed"], calls=order["calls"], seconds=order["seconds"]
@@ -183,7 +184,6 @@ class Session:
                 order["mode"],
                 seeds=order["seeds"],
                 grad_seeds=order["grad_seeds"],
-                repeat=order["repeat"],
                 blocks=order["blocks"],
                 order_seed=order["order_seed"],
             ),
@@ -195,6 +195,17 @@ class Session:
         assert self.timer is not None
         output = self.timer.kept[order["unit"]][order["call"]]
         return {}, {"output": output}
+
+    def stopwatch(self, order: dict[str, Any]) -> Answer:
+        """Calls that the judge times, and a sample of what each returned."""
+        assert self.timer is not None
+        samples = self.timer.stopwatch(
+            order["mode"],
+            mix_seed=order["mix_seed"],
+            sample_seed=order["sample_seed"],
+            passes=order["passes"],
+        )
+        return {}, {"samples": samples}
 
     def forget(self, order: dict[str, Any]) -> Answer:
         """Let go of the inputs and outputs of the last timing."""
@@ -259,6 +270,7 @@ ORDERS: dict[str, Callable[[Session, dict[str, Any]], Answer]] = {
     "warm_up": Session.warm_up,
     "epoch": Session.epoch,
     "reveal": Session.reveal,
+    "stopwatch": Session.stopwatch,
     "forget": Session.forget,
     "memory": Session.memory,
     "profile": Session.profile,
@@ -290,11 +302,17 @@ def _raised_by_call(error: TypeError) -> bool:
 
 
 def _check_arguments(model: torch.nn.Module, instance: Instance) -> None:
-    """Raises `ContractFault` where ModelNew.forward cannot take Model.forward's arguments."""
+    """Raises `ContractFault` where ModelNew.forward cannot take Model.forward's arguments: those
+    that it needs, with some or all of those that have defaults."""
     try:
-        inspect.signature(model.forward).bind(*instance.argument_names)
-    except TypeError as error:
-        names = ", ".join(instance.argument_names)
-        raise ContractFault(f"ModelNew.forward does not take ({names}): {error}") from error
+        signature = inspect.signature(model.forward)
     except ValueError:  # a native callable has no signature; the call will tell
         return
+    names, problem = instance.argument_names, ""
+    for count in range(instance.required_arguments, len(names) + 1):
+        try:
+            signature.bind(*names[:count])
+            return
+        except TypeError as error:
+            problem = str(error)
+    raise ContractFault(f"ModelNew.forward does not take ({', '.join(names)}): {problem}")

@@ -493,7 +493,7 @@ def test_a_reveal_that_was_wrong_stays_wrong(bench: Bench) -> None:
         judged.worker.ask.return_value = Message(  # type: ignore[attr-defined]
             body={}, trees={"output": output.clone()}
         )
-        judged.reveal(judged.worker, "forward", 5, 0, 0, 0)
+        judged.reveal(judged.worker, "forward", Draw(seed=5), 0, 0, 0)
     assert judged.wrong_reveal is not None
 
 
