@@ -49,10 +49,12 @@ class Instance:
         arguments = [
             parameter
             for parameter in inspect.signature(self._module["Model"].forward).parameters.values()
-            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+            if parameter.kind not in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD)
         ][1:]  # inputs are handed over in order, so what goes by keyword only never is one
         self.argument_names = [argument.name for argument in arguments]
-        self.required_arguments = sum(one.default is one.empty for one in arguments)
+        self.required_arguments = sum(
+            one.default is one.empty and one.kind is not one.VAR_POSITIONAL for one in arguments
+        )
         self.grad_inputs: tuple[str, ...] | None = self._module.get("GRAD_INPUTS")
         unknown = set(self.grad_inputs or ()) - set(self.argument_names)
         if unknown:
