@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -253,6 +254,10 @@ def peaks(settings: Settings, worker: Worker, side: str, *, training: bool) -> M
         ).body["answer"]
         with claimed():
             found[mode] = float(answer["peak_mib"])
+            if not 0 <= found[mode] < math.inf:
+                raise ValueError(f"a peak of {found[mode]} MiB")
+            if answer.get("reset"):
+                raise ValueError("the peak of memory was reset while it was measured")
     return Memory(
         inference_peak_mib=found["forward"], training_peak_mib=found.get("forward_backward")
     )

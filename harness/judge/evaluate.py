@@ -60,7 +60,7 @@ _BY_KIND = {
     "contract": Status.CONTRACT_ERROR,
     "compile": Status.COMPILE_ERROR,
     "out_of_memory": Status.OUT_OF_MEMORY,
-    "problem": Status.REFERENCE_ERROR,
+    "problem": Status.RUNTIME_ERROR,  # the judge itself has tried the reference
     "machine": Status.HARNESS_ERROR,
     "no_backward": Status.FORWARD_ONLY,
 }
@@ -445,6 +445,8 @@ def provenance(case: Case, worker: Worker, modes: tuple[str, ...], found: Findin
     ).body["answer"]
     with claimed():
         share = None if answer.get("own_share") is None else float(answer["own_share"])
+        if share is not None and not 0 <= share <= 1:
+            raise ValueError(f"a share of {share}")
     found.own_share = None if share is None else round(share, 4)
     failed = [b for b in found.builds if b.get("error")]
     idle = answer.get("native_calls") == 0 or share == 0
@@ -467,6 +469,9 @@ def provenance(case: Case, worker: Worker, modes: tuple[str, ...], found: Findin
         )
     if not found.builds and not share:
         found.flags.append("library_only")
+        if case.context.settings.require_own_kernels:
+            text = "right, but no kernel of its own ran, and --require-own-kernels is given"
+            raise Ended(_verdict(Status.NOT_EXERCISED, Phase.PROFILE, text))
 
 
 def _final_verdict(case: Case, *, backward: bool, found: Findings) -> Verdict:

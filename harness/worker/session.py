@@ -41,6 +41,7 @@ class Session:
     timer: timing.Timer | None = None
     model_class: Any = None
     base_bytes: dict[str, int] = field(default_factory=dict)
+    import_bytes: int = 0
     weights_seed: int = 0
     order: dict[str, Any] = field(default_factory=dict)
 
@@ -80,6 +81,8 @@ class Session:
             )
         finally:
             self.order["builds"] = self._builds()
+        if torch.cuda.is_initialized():
+            self.import_bytes = torch.cuda.memory_allocated()
         return {"builds": self._builds()}, {}
 
     def load(self, order: dict[str, Any]) -> Answer:
@@ -222,9 +225,13 @@ class Session:
         side = self.reference if order["side"] == "reference" else self.candidate
         assert side is not None
         base = self.base_bytes[order["side"]]
-        return {
-            "peak_mib": memory.peak_mib(self.instance, side, order["mode"], order["seed"], base)
-        }, {}
+        if side is self.candidate:
+            base -= self.import_bytes  # what the solution took at import is its own
+        try:
+            peak = memory.peak_mib(self.instance, side, order["mode"], order["seed"], base)
+        except memory.PeakReset:
+            return {"peak_mib": 0.0, "reset": True}, {}
+        return {"peak_mib": peak, "reset": False}, {}
 
     def profile(self, order: dict[str, Any]) -> Answer:
         """Which kernels one call of `mode` ran, and the share that are the solution's own."""
