@@ -1,4 +1,4 @@
-"""Solutions that want credit they have not earned, one trick a file: none of them gets any."""
+"""Solutions that want credit they have not earned get none; honest ones, judged alike, do."""
 
 from __future__ import annotations
 
@@ -34,3 +34,10 @@ def test_a_cheat_gets_no_credit(trick: Trick, rows: Rows) -> None:
     assert re.fullmatch(trick.expect, row.verdict.status.value), row.verdict
     assert re.search(trick.says, row.verdict.message), row.verdict
     assert not [name for name, value in row.flat().items() if name.endswith("_speedup") and value]
+
+
+@pytest.mark.parametrize("trick", [p for p in parameters("honest") if "waves" in str(p.id)])
+def test_honest_code_passes_under_the_same_settings(trick: Trick, rows: Rows) -> None:
+    row = rows(trick)
+    assert row.verdict.status.value == trick.expect, row.verdict
+    assert row.modes["forward"].speedup is not None

@@ -81,7 +81,7 @@ def _read(path: Path) -> list[Trick]:
     ]
 
 
-def parameters(folder: str) -> list[object]:
+def parameters(folder: str) -> list[Any]:
     """The tricks of a folder as test parameters; those for a GPU are marked."""
     return [pytest.param(trick, id=trick.name, marks=_marks(trick)) for trick in find(folder)]
 
