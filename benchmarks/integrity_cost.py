@@ -22,6 +22,7 @@ from unittest import mock
 
 from harness import catalog, config, run
 from harness.judge import checks, evaluate, measure
+from harness.judge.case import open_case
 from harness.judge.context import Context
 
 
@@ -57,7 +58,7 @@ def _measure(context: Context, problem_name: str, name: str, rounds: int) -> Non
     solution = catalog.load_solution(name, run.ROOT / "solutions", problem)
     job = run.Job(problem=problem, solutions=[solution])
     size = run.size_of(context.settings, context, job)
-    case = evaluate.open_case(context, problem, size)
+    case = open_case(context, problem, size)
     bare = context.on(dataclasses.replace(context.settings, sandbox="default", profile=False))
     seconds: dict[str, list[float]] = {"with": [], "without": []}
     evaluate.evaluate(case, solution)  # the build is in the cache from here on

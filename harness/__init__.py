@@ -1,6 +1,7 @@
 """Evaluation harness for GPU kernels: right, honest, repeatable, fast.
 
-`python run_eval.py --help` is the command line; `harness.evaluate` is the same from Python.
+`python run_eval.py --help` is the command line; `evaluate`, `compare`, `read` and `frame` are the
+same from Python (docs/python.md).
 """
 
 from __future__ import annotations
@@ -8,17 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.api import evaluate
+    from harness.api import compare, evaluate, frame, read
+    from harness.config import Settings
 
-__all__ = ["evaluate"]
+__all__ = ["Settings", "compare", "evaluate", "frame", "read"]
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """`harness.evaluate`, loaded when it is asked for: a worker imports this package too, and
-    has no use for the judge."""
-    if name == "evaluate":
-        from harness.api import evaluate
+    """Loaded when it is asked for: a worker imports this package too, and has no use for the
+    judge."""
+    if name in __all__:
+        from harness import api
 
-        return evaluate
+        return getattr(api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

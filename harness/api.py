@@ -1,10 +1,14 @@
-"""The harness from Python: `harness.evaluate`."""
+"""The harness from Python: evaluate, compare, and rows as records or as a table."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from harness import run
+import pandas as pd
+
+from harness import comparison, results, run
+from harness.comparison import Comparison
 from harness.config import Settings
 from harness.records import Row
 
@@ -26,20 +30,41 @@ def evaluate(
     solution: str | Path,
     settings: Settings | None = None,
     *,
-    output: Path | None = None,
+    output: str | Path | None = None,
 ) -> Row:
     """Judge one solution of one problem; both by name or by path.
 
-    The row is appended to `output`, by default the results CSV of the device. A reward should
-    come from `row.flat()`, which leaves out every speedup that the verdict does not credit.
-    Raises `errors.RequestError` for an unknown name, `errors.MachineError` where this machine
-    cannot do it; whatever the solution does wrong is a verdict.
+    The row is appended to `output`, by default the results CSV of the device; raw samples and
+    logs go beside it. A reward should come from `row.flat()`, which leaves out every speedup that
+    the verdict does not credit. Raises `errors.RequestError` for an unknown name,
+    `errors.MachineError` where this machine cannot do it; whatever the solution does wrong is a
+    verdict.
     """
     request = run.Request(
         settings=settings or Settings(),
         problem=str(problem),
         solution=str(solution),
-        output=output,
+        output=Path(output) if output else None,
         fresh=True,
     )
     return run.execute(request, _Silent())[0]
+
+
+def compare(files: Sequence[str | Path]) -> Comparison:
+    """Results files side by side, as `run_eval.py compare` has them: `sides`, `entries` (the outer
+    join), `differences`, `means` (geometric, over what all sides have) and `pairs` (two runs on
+    one device: what got slower or faster). Raises `errors.RequestError` for what is no results
+    file, or where all are empty."""
+    return comparison.read([Path(file) for file in files])
+
+
+def read(file: str | Path) -> list[Row]:
+    """The rows of a results file that count: the newest of each problem, solution, size, dtype and
+    device. Raises `errors.RequestError` where there is no such file."""
+    return [results.to_row(row) for row in results.plain(results.latest(results.read(Path(file))))]
+
+
+def frame(rows: Iterable[Row]) -> pd.DataFrame:
+    """Rows as a table: a column for each of `records.COLUMNS`, missing as None, NaN or NA.
+    Speedups that are not credited are missing."""
+    return results.frame_of(row.flat() for row in rows)

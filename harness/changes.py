@@ -116,10 +116,11 @@ def _changes(before: Iterable[PlainRow], after: Iterable[PlainRow]) -> Iterable[
         if old is None or new is None:
             yield Change(kind=Kind.NEW if old is None else Kind.GONE, before=old, after=new)
         else:
-            yield from _of_one(old, new)
+            yield from between(old, new)
 
 
-def _of_one(old: PlainRow, new: PlainRow) -> Iterable[Change]:
+def between(old: PlainRow, new: PlainRow) -> Iterable[Change]:
+    """What became of one solution: of its verdict, then of each mode that both rows credit."""
     credits = _credit(old), _credit(new)
     if old["status"] != new["status"]:
         kind = Kind.BROKE if credits[0] > credits[1] else Kind.VERDICT

@@ -16,9 +16,10 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from harness import commands, config, recompute, report, run
+from harness import commands, config, recompute, report, run, watch
+from harness.arguments import parser_of
 from harness.config import PRESETS
-from harness.errors import HarnessError
+from harness.errors import HarnessError, RequestError
 from harness.records import MODES, Row
 
 EXIT_INTERRUPTED = 130
@@ -42,7 +43,7 @@ def _evaluate(arguments: list[str]) -> int:
     """The main job."""
     options = _parser().parse_args(arguments)
     if not options.problem and not options.all:
-        _parser().error("name a problem with --problem, or evaluate everything with --all")
+        raise RequestError("name a problem with --problem, or evaluate everything with --all")
     request = run.Request(
         settings=config.load(options.config, _overrides(options)),
         problem=options.problem,
@@ -53,11 +54,43 @@ def _evaluate(arguments: list[str]) -> int:
         fresh=options.fresh,
         build_only=options.build_only,
     )
+    if options.watch:
+        return _watch(request, json_rows=options.json)
     with _Screen(json_rows=options.json) as screen:
         rows = run.execute(request, screen)
     if not options.json:
         _print_tables(rows)
+    return _status(rows)
+
+
+def _status(rows: list[Row]) -> int:
     return 0 if all(row.verdict.status.fine for row in rows) else 1
+
+
+def _watch(request: run.Request, *, json_rows: bool) -> int:
+    """Evaluate whenever a file is saved, until interrupted; the exit status of the last rows."""
+    status: int | None = None
+    watcher = watch.Watcher(request)
+    try:
+        while True:
+            with _Screen(json_rows=json_rows) as screen:
+                try:
+                    seen = watcher.evaluate(screen)
+                except HarnessError as error:
+                    if status is None:
+                        raise  # nothing that saving a file would mend
+                    print(f"error: {error}", file=sys.stderr)
+                else:
+                    status = _status(seen.rows)
+                    if not json_rows:
+                        _print_tables(seen.rows)
+                    for line in seen.changes:
+                        print(line, file=sys.stderr if json_rows else sys.stdout)
+            print("watching; Ctrl-C ends", file=sys.stderr, flush=True)
+            watcher.wait()
+    except KeyboardInterrupt:
+        print("watched no longer; the rows so far are kept", file=sys.stderr)
+        return EXIT_INTERRUPTED if status is None else status
 
 
 def _print_tables(rows: list[Row]) -> None:
@@ -73,15 +106,14 @@ def _print(shown: RenderableType) -> None:
 
 def _recompute(arguments: list[str]) -> int:
     """Do a file's figures follow from the raw samples? Exit status 1 if one does not."""
-    parser = argparse.ArgumentParser(
-        prog="run_eval.py recompute",
-        description="Work out the figures of a results file again from the raw samples.",
+    parser = parser_of(
+        "recompute",
+        "Work out the figures of a results file again from the raw samples.",
     )
     parser.add_argument("file", type=Path, help="a results CSV")
-    folder = run.ROOT / "results" / "raw"
-    parser.add_argument("--raw", type=Path, default=folder, help=f"default: {folder}")
+    parser.add_argument("--raw", type=Path, help="default: raw/ beside the file")
     options = parser.parse_args(arguments)
-    compared = recompute.compare(options.file, options.raw)
+    compared = recompute.compare(options.file, options.raw or options.file.parent / "raw")
     _print(recompute.table(compared))
     return 1 if any(comparison.differences for comparison in compared) else 0
 
@@ -173,9 +205,9 @@ def _overrides(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="run_eval.py",
-        description="Evaluate GPU kernels against their reference.",
+    parser = parser_of(
+        "",
+        "Evaluate GPU kernels against their reference.",
         epilog="Other commands: " + ", ".join(c for c in COMMANDS if c != "evaluate")
         if len(COMMANDS) > 1
         else None,
@@ -207,8 +239,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--cuda-arch", help="architecture to build for without a GPU, such as 9.0")
     add("--json", action="store_true", help="rows as JSON lines on standard output")
-    add("--output", type=Path, help="results CSV; default: results/DEVICE.csv")
+    add(
+        "--output",
+        type=Path,
+        help="results CSV, raw/ and logs/ beside it; default: results/DEVICE.csv",
+    )
     add("--fresh", action="store_true", help="measure again what is already in the results")
+    add("--watch", action="store_true", help="evaluate again whenever a file is saved")
     add("--build-only", action="store_true", help="build, do not run; nvcc needs no GPU for it")
     return parser
 

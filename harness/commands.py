@@ -1,11 +1,11 @@
 """The commands beside the main job: arguments -> what to show, and the exit status.
 
-Nothing here prints: cli.py shows what a command returns, a text as it is.
+Nothing here prints: cli.py shows what a command returns, a text as it is. Commands about rows
+that are there already: commands_rows.py.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,18 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness import catalog, comparison, config, doctor, fitness, report_compare, run, scaffold
+from harness import (
+    catalog,
+    commands_rows,
+    comparison,
+    config,
+    doctor,
+    fitness,
+    report_compare,
+    run,
+    scaffold,
+)
+from harness.arguments import parser_of
 from harness.errors import MachineError, RequestError
 from harness.findings import State
 from harness.report import one_line
@@ -24,9 +35,9 @@ Outcome = tuple[RenderableType, int]  # what to show, exit status
 
 def compare(arguments: list[str]) -> Outcome:
     """Results files side by side; exit status 1 for a regression, if that was asked for."""
-    parser = argparse.ArgumentParser(
-        prog="run_eval.py compare",
-        description="Results files side by side: across devices, or two runs on one device.",
+    parser = parser_of(
+        "compare",
+        "Results files side by side: across devices, or two runs on one device.",
     )
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE.csv", help="results files")
     how = parser.add_mutually_exclusive_group()
@@ -56,9 +67,9 @@ def compare(arguments: list[str]) -> Outcome:
 
 def examine(arguments: list[str]) -> Outcome:
     """What this machine can do; exit status 3 where the main job would not work."""
-    parser = argparse.ArgumentParser(
-        prog="run_eval.py doctor",
-        description="What this machine can do, and the command that mends what it cannot. "
+    parser = parser_of(
+        "doctor",
+        "What this machine can do, and the command that mends what it cannot. "
         "Exit status 0 only if `run_eval.py --problem kl_div` would work.",
     )
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
@@ -79,9 +90,9 @@ def examine(arguments: list[str]) -> Outcome:
 
 def lint(arguments: list[str]) -> Outcome:
     """Which problems are fit to judge by; exit status 1 where one is not."""
-    parser = argparse.ArgumentParser(
-        prog="run_eval.py lint",
-        description="Is a problem fit to judge by? Mutants of its reference (zeros, an input "
+    parser = parser_of(
+        "lint",
+        "Is a problem fit to judge by? Mutants of its reference (zeros, an input "
         "unread, half of the data, an operation skipped, ...) must fail by the rules that "
         "solutions are judged by. Those that do not are listed, with their error.",
     )
@@ -108,9 +119,9 @@ def lint(arguments: list[str]) -> Outcome:
 
 def new(arguments: list[str]) -> Outcome:
     """Write a skeleton that evaluates as it is, and say how to go on."""
-    parser = argparse.ArgumentParser(
-        prog="run_eval.py new",
-        description="Write the skeleton of a problem or of a solution. It evaluates as it is.",
+    parser = parser_of(
+        "new",
+        "Write the skeleton of a problem or of a solution. It evaluates as it is.",
     )
     kinds = parser.add_subparsers(dest="kind", required=True)
     problem = kinds.add_parser("problem", help="a problem file: new problem NAME")
@@ -141,4 +152,5 @@ COMMANDS: dict[str, Callable[[list[str]], Outcome]] = {
     "doctor": examine,
     "lint": lint,
     "new": new,
+    **commands_rows.COMMANDS,
 }

@@ -80,8 +80,7 @@ def toolkit(tools: Toolchain, *, cuda: bool) -> Iterator[Finding]:
     if nvcc is None or tools.cuda_home is None:
         yield finding("CUDA toolkit", lack, "nvcc not found", toolkit_remedy(wanted))
         return
-    lines = attempt([nvcc, "--version"]).stdout.split("release ")
-    version = lines[1].split(",")[0] if len(lines) > 1 else "?"
+    version = tools.cuda_version or "?"
     where = f"nvcc {version}, CUDA_HOME {tools.cuda_home}"
     if version.split(".")[0] != wanted.split(".")[0]:
         detail = f"{where}: torch was built with CUDA {wanted}, and the major versions must agree"

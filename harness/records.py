@@ -248,6 +248,8 @@ class ModeResult:
     `compiled_speedup` over eager); each with the bounds of its 95 % interval. The limit
     fractions are of the physical limit. `noise` is how far an A/A test of the reference on
     this device came to lie from 1, its interval included. `wall_speedup` counts launches.
+    The limit is that of `least_bytes` to move and `least_flops` to do in one call, at the rates
+    of the device; `bound` says which of them takes longer: `memory` or `compute`.
     """
 
     reference_ms: float | None = None
@@ -261,6 +263,9 @@ class ModeResult:
     compiled_speedup: float | None = None
     limit_fraction: float | None = None
     reference_limit_fraction: float | None = None
+    least_bytes: int | None = None
+    least_flops: int | None = None
+    bound: str | None = None
     wall_speedup: float | None = None
     noise: float | None = None
     epochs: int | None = None
@@ -304,6 +309,8 @@ TAIL_COLUMNS = (
     "own_share",
     "isolation",
     "build_s",
+    "check_s",
+    "measure_s",
     "total_s",
     "flags",
 )
@@ -318,7 +325,8 @@ class Row:
     """One result: all that is published about one solution on one device.
 
     `modes` holds what was measured, credited or not: a row whose verdict does not credit a
-    mode keeps its times but not its speedup (see `flat`).
+    mode keeps its times but not its speedup (see `flat`). Of `total_s`, `check_s` went into
+    checking outputs and gradients, `measure_s` into times, memory and provenance.
     """
 
     run_id: str
@@ -342,6 +350,8 @@ class Row:
     own_share: float | None = None
     isolation: str | None = None
     build_s: float | None = None
+    check_s: float | None = None
+    measure_s: float | None = None
     total_s: float | None = None
     flags: tuple[str, ...] = ()
 
@@ -370,6 +380,8 @@ class Row:
             "own_share": self.own_share,
             "isolation": self.isolation,
             "build_s": self.build_s,
+            "check_s": self.check_s,
+            "measure_s": self.measure_s,
             "total_s": self.total_s,
             "flags": " ".join(self.flags),
         }

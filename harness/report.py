@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeGuard
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -57,10 +57,10 @@ def speedup(ratio: Value, low: Value = None, high: Value = None) -> str:
     The half-width has one digit and is rounded up; the ratio ends at the same place, with two
     decimals at most (under 1: three digits). Without an interval: `2.0 ±?`.
     """
-    if not _is_number(ratio):
+    if not is_number(ratio):
         return NOTHING
     size = math.floor(math.log10(abs(ratio))) if ratio else 0
-    if not (_is_number(low) and _is_number(high)):
+    if not (is_number(low) and is_number(high)):
         return f"{_at(ratio, 1 - size)} ±?"
     half = max(ratio - low, high - ratio, sys.float_info.min)
     most = max(2, 2 - size)
@@ -76,7 +76,8 @@ def _at(number: float, places: int) -> str:
     return f"{round(number, places):.{max(places, 0)}f}"
 
 
-def _is_number(value: Value) -> TypeGuard[float]:
+def is_number(value: Value) -> TypeGuard[float]:
+    """Whether it is a finite number."""
     return isinstance(value, int | float) and math.isfinite(value)
 
 
@@ -91,7 +92,7 @@ def _split(value: float, units: Units) -> tuple[str, str]:
 
 def quantity(value: Value, units: Units) -> str:
     """`5.99 ms`, `870 us`, `4.10 GiB`; `-` for None."""
-    return " ".join(_split(value, units)) if _is_number(value) else NOTHING
+    return " ".join(_split(value, units)) if is_number(value) else NOTHING
 
 
 def pair(first: Value, second: Value, units: Units, joint: str) -> str:
@@ -153,18 +154,22 @@ class _VerdictTables:
             yield text("")
 
 
-def _cells(row: Row) -> dict[str, str]:
+def headline(flat: Mapping[str, Value]) -> str:
+    """The mode that a table takes times from: the first of `HEADLINES` that was timed."""
+    timed = (mode for mode in HEADLINES if is_number(flat[f"{mode}_solution_ms"]))
+    return next(timed, "forward_backward")
+
+
+def cells(flat: Mapping[str, Value]) -> dict[str, str]:
     """Column -> text. Only speedups that the verdict credits are among a flat row's values."""
-    flat = row.flat()
-    timed = [mode for mode in HEADLINES if _is_number(flat[f"{mode}_solution_ms"])]
-    mode = timed[0] if timed else "forward_backward"
+    mode = headline(flat)
     limit, compiled = flat[f"{mode}_limit_fraction"], f"{mode}_compile_speedup"
     bounds = flat[f"{mode}_compile_low"], flat[f"{mode}_compile_high"]
     times = pair(flat[f"{mode}_reference_ms"], flat[f"{mode}_solution_ms"], TIME, "→")
     peaks = flat["training_peak_mib"], flat["reference_training_peak_mib"]
     return {
-        "solution": one_line(row.solution),
-        "verdict": row.verdict.status.value,
+        "solution": one_line(str(flat["solution"])),
+        "verdict": one_line(str(flat["status"])),
         **{
             mode: speedup(flat[f"{mode}_speedup"], flat[f"{mode}_low"], flat[f"{mode}_high"])
             for mode in ("forward", "backward", "forward_backward")
@@ -172,7 +177,7 @@ def _cells(row: Row) -> dict[str, str]:
         # Without its interval, for want of room, but with no more digits than that carries.
         "compile": speedup(flat[compiled], *bounds).split(" ±")[0],
         "time": HEADLINES[mode] + times if times != NOTHING else NOTHING,
-        "limit": f"{limit:.0%}" if _is_number(limit) else NOTHING,
+        "limit": f"{limit:.0%}" if is_number(limit) else NOTHING,
         "memory": pair(*peaks, MEMORY, "/"),
     }
 
@@ -193,15 +198,15 @@ def _fitting(
     rows: list[Row], text: Callable[..., Text], console: Console, options: ConsoleOptions
 ) -> Table:
     """The table with as many columns as fit, two spaces apart if all of them do."""
-    cells = [_cells(row) for row in rows]
-    filled = {key for values in cells for key, value in values.items() if value != NOTHING}
+    texts = [cells(row.flat()) for row in rows]
+    filled = {key for values in texts for key, value in values.items() if value != NOTHING}
 
     def table(without: set[str], gap: int) -> Table:
         made = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
         shown = [key for key in COLUMNS if key not in without]
         for key in shown:
             _add_column(made, key, text(COLUMNS[key]))
-        for row, values in zip(rows, cells, strict=True):
+        for row, values in zip(rows, texts, strict=True):
             styles = {"verdict": _style(row.verdict.status)}
             made.add_row(*(text(values[key], styles.get(key, "")) for key in shown))
         return made

@@ -132,10 +132,11 @@ def changed(pair: RunPair) -> list[str]:
     same = len(pair.changes) - len(shown)
     head = f"{pair.before.label} → {pair.after.label}, both {pair.after.device_name}"
     lines = [f"{head}: {len(shown)} changed, {same} within the interval"]
-    return [one_line(line) for line in [*lines, *map(_change, shown)]]
+    return [one_line(line) for line in [*lines, *map(change_text, shown)]]
 
 
-def _change(change: Change) -> str:
+def change_text(change: Change) -> str:
+    """One change in one line."""
     row, old, new = change.row, change.before, change.after
     name = f"{row['problem']} / {row['solution']}, {row['size']}, {row['dtype']}"
     mode = f", {MODE_NAMES.get(change.mode, change.mode)}" if change.mode else ""
@@ -220,9 +221,9 @@ def short_name(device_name: str) -> str:
 
 def markdown(comparison: Comparison) -> str:
     """The same for a README or a pull request."""
-    blocks = ["\n".join(f"- {_escaped(line)}" for line in legend(comparison))]
+    blocks = ["\n".join(f"- {escaped(line)}" for line in legend(comparison))]
     for grid in grids(comparison):
-        blocks.append(f"**{_escaped(one_line(grid.title))}**")
+        blocks.append(f"**{escaped(one_line(grid.title))}**")
         sides = comparison.sides
         heads = [f"{s.label} {head}".strip() for s in sides for head in grid.heads]
         names = [*grid.leads, *heads]
@@ -230,18 +231,20 @@ def markdown(comparison: Comparison) -> str:
         for leads, cells in grid.lines:
             lines.append([*leads, *(cell for s in sides for cell in cells[s.label])])
         if grid.lines:
-            blocks.append("\n".join(_markdown_line(line) for line in lines))
+            blocks.append("\n".join(markdown_line(line) for line in lines))
     for pair in comparison.pairs:
         first, *others = changed(pair)
         blocks.append(
-            "\n".join([f"**{_escaped(first)}**", "", *(f"- {_escaped(o)}" for o in others)])
+            "\n".join([f"**{escaped(first)}**", "", *(f"- {escaped(o)}" for o in others)])
         )
     return "\n\n".join(blocks)
 
 
-def _markdown_line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(_escaped(one_line(cell)) for cell in cells) + " |"
+def markdown_line(cells: Sequence[str]) -> str:
+    """A line of a table, its cells escaped."""
+    return "| " + " | ".join(escaped(one_line(cell)) for cell in cells) + " |"
 
 
-def _escaped(line: str) -> str:
-    return re.sub(r"([\\`*\[\]<>|~])", r"\\\1", line)
+def escaped(line: str) -> str:
+    """`line` with nothing in it that Markdown, or HTML in it, would take for its own."""
+    return re.sub(r"([\\`*\[\]<>|~&!])", r"\\\1", line)

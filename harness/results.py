@@ -10,7 +10,7 @@ import contextlib
 import logging
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,8 @@ from harness.records import (
 )
 
 #: Version of the columns; a file of another one is moved aside, never appended to.
-#: 1: first.
-SCHEMA_VERSION = 1
+#: 1: first. 2: least_bytes, least_flops and bound of each mode.
+SCHEMA_VERSION = 2
 #: What one result is about: of rows that agree in these, the newest counts.
 KEY = ("problem", "solution", "size", "dtype", "device_name")
 #: Verdicts that say nothing final about the solution, so that a resumed run tries again.
@@ -124,10 +124,12 @@ def read(path: Path) -> pd.DataFrame:
                 mended = True
         if not mended:
             _log.warning("%s: damaged lines are left out", path)
-    return _frame(table.rows)
+    return frame_of(table.rows)
 
 
-def _frame(rows: list[dict[str, Value]]) -> pd.DataFrame:
+def frame_of(rows: Iterable[Mapping[str, Value]]) -> pd.DataFrame:
+    """Flat rows as a typed frame with the columns of a results file."""
+    rows = list(rows)
     columns: dict[str, pd.Series] = {}
     for name in COLUMNS:
         kind = lines.KINDS[name]
@@ -187,8 +189,17 @@ def find_done(
 
 
 def to_row(values: Mapping[str, Value]) -> Row:
-    """The `Row` whose `flat()` is `values`. Raises `ValueError` for an unknown status."""
+    """The `Row` whose `flat()` is `values`.
+
+    Raises `RequestError` for a status or a phase that this version does not know.
+    """
     any_of: dict[str, Any] = dict(values)
+    for name, known in (("status", Status), ("phase", Phase)):
+        if any_of[name] not in [one.value for one in known]:
+            raise RequestError(
+                f"the results hold a row with the {name} {any_of[name]!r}, which this version "
+                "does not know: use the version that wrote it, or another --output"
+            )
     modes = {
         mode: ModeResult(**{field: any_of[f"{mode}_{field}"] for field in MODE_FIELDS})
         for mode in MODES

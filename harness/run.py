@@ -17,6 +17,7 @@ from harness import catalog, problem, results, samples, source
 from harness.config import Settings
 from harness.errors import MachineError, ProblemError, RequestError
 from harness.judge import device, evaluate, isolation, toolchain
+from harness.judge.case import Case, open_case
 from harness.judge.context import Context
 from harness.records import Phase, Problem, Row, Solution, Status, Verdict
 
@@ -38,6 +39,11 @@ class Request:
     output: Path | None = None
     fresh: bool = False
     build_only: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """Where raw/ and logs/ are: beside the rows."""
+        return self.output.parent if self.output else self.results_dir
 
 
 class Observer(Protocol):
@@ -102,7 +108,7 @@ def execute(request: Request, observer: Observer) -> list[Row]:
     """
     jobs = find(request)
     context = make_context(request)
-    _require(context, jobs, build_only=request.build_only)
+    require(context, jobs, build_only=request.build_only)
     output = request.output or results.file_for(context.device.name, request.results_dir)
     if output.is_dir() or not _can_write(output):
         raise MachineError(f"{output} cannot be written; choose another with --output")
@@ -129,11 +135,11 @@ def make_context(request: Request) -> Context:
         tools=toolchain.find(),
         run_id=f"{stamp}-{secrets.token_hex(3)}",
         cache=request.cache_dir,
-        logs=request.results_dir / "logs",
+        logs=request.folder / "logs",
     )
 
 
-def _require(context: Context, jobs: list[Job], *, build_only: bool) -> None:
+def require(context: Context, jobs: list[Job], *, build_only: bool = False) -> None:
     """Compilers, for what will be built here. Raises `MachineError`."""
     texts = [
         s.source
@@ -174,7 +180,7 @@ def size_of(settings: Settings, context: Context, job: Job) -> str:
 def _evaluate(
     request: Request, context: Context, job: Job, size: str, output: Path, observer: Observer
 ) -> Iterable[Row]:
-    case: evaluate.Case | None = None
+    case: Case | None = None
     fault = job.fault
     for solution in job.solutions:
         observer.begin(job.problem.name, solution.name, size)
@@ -188,7 +194,7 @@ def _evaluate(
             continue
         if case is None and fault is None and _needs_device(context, solution):
             try:
-                case = evaluate.open_case(context, job.problem, size, observer.note)
+                case = open_case(context, job.problem, size, observer.note)
             except ProblemError as error:
                 fault = error
             else:
@@ -208,7 +214,7 @@ def _one(
     problem: Problem,
     solution: Solution,
     size: str,
-    case: evaluate.Case | None,
+    case: Case | None,
     fault: ProblemError | None,
     observer: Observer,
 ) -> Row:

@@ -70,6 +70,7 @@ NAMED: dict[str, tuple[str, Callable[[str], str]]] = {
     "cuda": ("CUDA", _minor),
     "precision": ("precision", _whole),
     "settings_digest": ("settings", _whole),
+    "isolation": ("isolation of workers", _whole),
     "harness_version": ("harness version", _whole),
     "schema_version": ("schema version", _whole),
 }

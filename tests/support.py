@@ -26,6 +26,7 @@ from harness import catalog
 from harness.config import Settings
 from harness.judge import baseline, device, evaluate, toolchain
 from harness.judge.baseline import Baseline
+from harness.judge.case import Case, open_case
 from harness.judge.context import Context
 from harness.records import Problem, Row, Solution
 from harness.source import read_problem, read_solution
@@ -97,7 +98,7 @@ class Bench:
     """Judges solutions given as text. Builds of one session are shared by equal texts."""
 
     folder: Path
-    cases: dict[tuple[Any, ...], evaluate.Case] = field(default_factory=dict)
+    cases: dict[tuple[Any, ...], Case] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def context(self, **changes: Any) -> Context:
@@ -135,13 +136,13 @@ class Bench:
         *,
         real_baseline: bool = False,
         **changes: Any,
-    ) -> evaluate.Case:
+    ) -> Case:
         """A problem made ready, once a session for equal arguments."""
         key = (problem, size, real_baseline, tuple(sorted(changes.items())))
         if key not in self.cases:
             measure = baseline.measure if real_baseline else lambda *_, **__: Baseline()
             with mock.patch.object(baseline, "measure", measure):
-                self.cases[key] = evaluate.open_case(self.context(**changes), problem, size)
+                self.cases[key] = open_case(self.context(**changes), problem, size)
         # A log of its own for each evaluation.
         context = dataclasses.replace(self.cases[key].context, run_id=f"run{next(self.numbers)}")
         return dataclasses.replace(self.cases[key], context=context)

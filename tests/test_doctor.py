@@ -37,10 +37,6 @@ def tool(tmp_path: Path) -> Callable[[str, str], str]:
     return make
 
 
-def nvcc_of(version: str) -> str:
-    return f'case $1 in --version) echo "Cuda compilation tools, release {version}, V1" ;; esac'
-
-
 def tools(**given: str | None) -> Toolchain:
     return Toolchain(**({"compiler": None, "ninja": None, "nvcc": None, "cuda_home": None} | given))
 
@@ -151,12 +147,12 @@ def test_nvcc_is_needed_where_there_is_a_gpu(
     (absent,) = doctor_tools.toolkit(tools(), cuda=cuda)
     assert absent.state is lack
     assert '"cuda-toolkit[nvcc,cccl]==13.0.*"' in absent.remedy
-    other = tools(nvcc=tool("nvcc", nvcc_of("12.8")), cuda_home="/opt/cuda")
+    other = tools(nvcc="nvcc", cuda_home="/opt/cuda", cuda_version="12.8")
     (mismatch,) = doctor_tools.toolkit(other, cuda=cuda)
     assert mismatch.state is lack
     assert "12.8" in mismatch.detail
     assert "13.0" in mismatch.detail
-    same = tools(nvcc=tool("nvcc", nvcc_of("13.2")), cuda_home="/opt/cuda")
+    same = tools(nvcc="nvcc", cuda_home="/opt/cuda", cuda_version="13.2")
     (match,) = doctor_tools.toolkit(same, cuda=cuda)  # another minor version is no trouble
     assert match.state is State.OK
 
@@ -195,7 +191,8 @@ def test_nvcc_is_tried_with_the_host_compiler_and_the_linker(
 ) -> None:
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     made = tools(
-        nvcc=tool("nvcc", f"{nvcc_of('13.0')}\n[ $1 = --version ] && exit 0\n{nvcc}\nexit 0"),
+        nvcc=tool("nvcc", f"{nvcc}\nexit 0"),
+        cuda_version="13.0",
         compiler=tool("g++", linker),
         cuda_home="/opt/cuda",
     )

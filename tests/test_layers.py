@@ -13,10 +13,14 @@ HARNESS = Path(__file__).resolve().parent.parent / "harness"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "api"),
     ("commands",),
-    ("doctor", "fitness"),
-    ("run", "recompute", "report_compare", "doctor_gpu", "doctor_tools"),
+    ("commands_rows",),
+    ("explain", "watch"),
+    ("doctor", "fitness", "page", "report_profile"),
+    ("run", "recompute", "report_compare", "plots", "doctor_gpu", "doctor_tools"),
     ("report", "judge.evaluate"),
-    ("judge.checks", "judge.audit", "judge.lint"),
+    ("judge.verdicts",),
+    ("judge.rows", "judge.checks", "judge.audit", "judge.lint", "judge.profiling"),
+    ("judge.case",),
     ("judge.outcomes",),
     ("judge.mutants",),
     ("judge.survey",),
@@ -32,12 +36,12 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sides",),
     ("results", "samples", "catalog"),
     ("lines", "files", "source", "config"),
-    ("worker.__main__",),
+    ("worker.__main__", "worker.replay"),
     ("worker.session",),
-    ("worker.timing", "worker.memory"),
+    ("worker.timing", "worker.memory", "worker.nsight"),
     ("worker.meters",),
     ("worker.calls", "worker.loading", "worker.building"),
-    ("worker.provenance", "worker.capability"),
+    ("worker.provenance", "worker.capability", "worker.kernels"),
     ("worker.read_kernel",),
     ("worker.faults",),
     ("player",),
@@ -45,12 +49,14 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("channel", "problem", "trial", "syntax"),
     ("draws",),
     ("trees",),
+    ("meanings",),
     ("cuda_ipc", "records"),
+    ("arguments",),
     ("stats", "errors", "cpu", "findings"),
     ("__init__", "judge.__init__", "worker.__init__"),
 )
 #: The package's face loads the interface when it is asked for; nothing else may look up.
-FACE = {"__init__": {"api"}}
+FACE = {"__init__": {"api", "config"}}
 RANK = {module: rank for rank, line in enumerate(LAYERS) for module in line}
 
 

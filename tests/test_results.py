@@ -181,6 +181,13 @@ def test_odd_text_and_numbers_are_written_all_the_same(tmp_path: Path) -> None:
     assert found["total_s"] == inf
 
 
+@pytest.mark.parametrize("column", ["status", "phase"])
+def test_a_row_of_a_later_version_is_one_line_that_says_so(column: str) -> None:
+    row = make().flat() | {column: "of tomorrow"}
+    with pytest.raises(RequestError, match=f"{column} 'of tomorrow', which this version does not"):
+        results.to_row(row)
+
+
 def test_to_row_is_the_inverse_of_flat(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     for row in (

@@ -15,7 +15,7 @@ from support import HONEST, QUICK, TINY
 from harness import results, run
 from harness.config import Settings
 from harness.errors import MachineError, RequestError
-from harness.judge import baseline, device, evaluate, toolchain
+from harness.judge import baseline, device, toolchain
 from harness.judge.baseline import Baseline
 from harness.records import Row, Status
 
@@ -140,14 +140,14 @@ def test_a_faulty_problem_is_a_reference_error_for_all_of_its_solutions_only(
 def test_a_faulty_reference_is_found_once_and_not_once_a_solution(request_of: Any) -> None:
     solutions = {f"tiny/{n}": HONEST for n in ("x", "y", "z")}
     failing = {"tiny": TINY.replace("torch.randn(ROWS", "torch.randn(-ROWS")}
-    with mock.patch.object(evaluate, "open_case", wraps=evaluate.open_case) as opened:
+    with mock.patch.object(run, "open_case", wraps=run.open_case) as opened:
         run.execute(request_of(solutions, failing), Told())
     assert opened.call_count == 1
 
 
 def test_the_reference_is_left_alone_where_no_solution_can_run(request_of: Any) -> None:
     solutions = {"tiny/cuda": "DEVICES = ('cuda',)\n" + HONEST, "tiny/broken": BROKEN}
-    with mock.patch.object(evaluate, "open_case", side_effect=AssertionError):
+    with mock.patch.object(run, "open_case", side_effect=AssertionError):
         rows = run.execute(request_of(solutions), Told())
     assert sorted(statuses(rows)) == ["contract_error", "skipped"]
 
@@ -221,7 +221,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_any_work(
     assert told.begun == []
 
 
-@pytest.mark.parametrize("place", ["cache", "results"])
+@pytest.mark.parametrize("place", ["cache", "logs"])
 def test_a_cache_or_log_folder_that_cannot_be_written_is_refused_before_any_work(
     request_of: Any, tmp_path: Path, place: str
 ) -> None:
@@ -295,9 +295,16 @@ def test_rows_go_to_the_devices_file_or_where_they_are_sent(
     assert len(results.read(output)) == 1
 
 
-def test_raw_samples_are_kept_beside_the_results(request_of: Any, tmp_path: Path) -> None:
-    (row,) = run.execute(request_of({"tiny/right": HONEST}), Told())
-    (raw,) = (tmp_path / "results" / "raw").iterdir()
+@pytest.mark.parametrize("output", [None, "elsewhere/my.csv"])
+def test_raw_samples_and_logs_are_kept_beside_the_results(
+    request_of: Any, tmp_path: Path, output: str | None
+) -> None:
+    place = tmp_path / (Path(output).parent if output else "results")
+    (row,) = run.execute(
+        request_of({"tiny/right": HONEST}, output=tmp_path / output if output else None), Told()
+    )
+    (raw,) = (place / "raw").iterdir()
+    assert Path(row.log).is_relative_to(place / "logs")
     assert row.run_id in raw.name
     assert "right" in raw.name
 
@@ -307,7 +314,7 @@ def test_a_second_run_takes_what_is_done_from_the_results(request_of: Any) -> No
     request = request_of(solutions)
     first = run.execute(request, Told())
     told = Told()
-    with mock.patch.object(evaluate, "open_case", side_effect=AssertionError):
+    with mock.patch.object(run, "open_case", side_effect=AssertionError):
         again = run.execute(request, told)
     assert [row.flat() for row in again] == [row.flat() for row in first]
     assert sum(note.startswith("taken from") for note in told.notes) == 2

@@ -69,15 +69,19 @@ class Baseline:
         ]
 
     def limit_ms(self, step: Step) -> float:
-        """The least time of a step: its bytes at the bandwidth measured for such a mix, or its
-        FLOPs at the rate of a large matrix product, whichever takes longer. 0 if unknown."""
+        """The least time of a step: its bytes or its FLOPs, whichever takes longer."""
+        return max(self.limits_ms(step))
+
+    def limits_ms(self, step: Step) -> tuple[float, float]:
+        """The least times of a step's bytes at the bandwidth measured for such a mix, and of its
+        FLOPs at the rate of a large matrix product. 0 if unknown."""
         moved = step.read + step.written
         memory_s = 0.0
         if self.bandwidth and moved:
             shares, rates = zip(*self.bandwidth, strict=True)
             memory_s = moved * np.interp(step.written / moved, shares, [1 / r for r in rates])
         compute_s = step.flops / self.flops_per_s if self.flops_per_s else 0.0
-        return 1e3 * float(max(memory_s, compute_s))
+        return 1e3 * float(memory_s), 1e3 * compute_s
 
     def noise(self, mode: str) -> float | None:
         """How far an A/A test came to lie from 1, its interval included; None without one."""

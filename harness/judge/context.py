@@ -15,7 +15,7 @@ from harness.config import Settings
 from harness.judge import isolation
 from harness.judge.device import Device
 from harness.judge.fingerprint import Fingerprint
-from harness.judge.sandbox import Worker, WorkerLied, private_folder
+from harness.judge.sandbox import Worker, WorkerFault, private_folder
 from harness.judge.toolchain import Toolchain, worker_environment
 
 ROOT = Path(harness.__file__).resolve().parent.parent
@@ -64,12 +64,14 @@ class Context:
                 first={"build_cache": str(self._builds(salt)), "salt": salt},
                 jail=self._jail(folder, salt, trusted=trusted),
             )
-            sources = Fingerprint.of(ROOT)
+            exposed = not trusted and self.isolation == isolation.PROCESS
+            sources = Fingerprint.of(ROOT) if exposed else None
             with worker:
                 worker.start(self.settings.start_timeout_s)
                 yield worker
-            if changed := sources.changed():
-                raise WorkerLied(f"the harness's own file {changed[0]} was changed meanwhile")
+            if changed := sources.changed() if sources else []:
+                text = f"{changed[0]} was changed meanwhile, by the solution or by somebody else"
+                raise WorkerFault({"kind": "machine", "message": f"{text}: look, then run again"})
 
     def _jail(self, folder: Path, salt: str, *, trusted: bool) -> list[str]:
         """A worker writes its folder and its builds; what is compiled for references, which may
@@ -90,6 +92,11 @@ class Context:
         """The log file of one evaluation."""
         safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
         return self.logs / self.run_id / f"{safe[:150]}.log"
+
+    def log_in_row(self, name: str) -> str:
+        """How a row names that file: from the working directory on, where it lies in there."""
+        path = self.log(name)
+        return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
     def on(self, settings: Settings) -> Context:
         """The same run under other settings."""

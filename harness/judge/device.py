@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import os
 import platform
 import socket
@@ -145,7 +146,7 @@ def environment(device: Device, *, threads: int, allow_tf32: bool) -> Environmen
             facts = _nvml_facts(device)
     return Environment(
         device_name=device.name,
-        device_uuid=device.uuid,
+        device_uuid=_digest(device.uuid),
         cuda=torch.version.cuda if device.type == "cuda" else None,
         torch=torch.__version__,
         python=platform.python_version(),
@@ -154,6 +155,12 @@ def environment(device: Device, *, threads: int, allow_tf32: bool) -> Environmen
         precision=f"tf32={'on' if allow_tf32 else 'off'}",
         **facts,
     )
+
+
+def _digest(uuid: str | None) -> str | None:
+    """Which card of several alike, for rows that are published: 12 hex digits of its UUID's
+    SHA-256."""
+    return hashlib.sha256(uuid.encode()).hexdigest()[:12] if uuid else None
 
 
 def _nvml_facts(device: Device) -> dict[str, Any]:

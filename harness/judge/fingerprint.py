@@ -1,6 +1,7 @@
 """Has a worker changed the harness? Sources as they were, against what they are.
 
-Without a jail a worker could write here, and the next run would execute it.
+Without a jail a worker could write here, and the next run would execute it. Who has changed a
+file cannot be told: an author may have, meanwhile.
 """
 
 from __future__ import annotations
@@ -9,12 +10,10 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-_FOLDERS = ("harness", "problems")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Fingerprint:
-    """Digests of the Python files of the harness and of its problems, by path below `root`."""
+    """Digests of the Python files of the harness, by path below `root`."""
 
     root: Path
     digests: dict[str, str]
@@ -32,9 +31,8 @@ class Fingerprint:
 
 
 def _digests(root: Path) -> dict[str, str]:
-    files = [path for folder in _FOLDERS for path in (root / folder).rglob("*.py")]
     return {
         str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in files
+        for path in (root / "harness").rglob("*.py")
         if path.is_file()
     }

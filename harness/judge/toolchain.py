@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,18 +23,20 @@ from harness.errors import MachineError
 #: Passed on where set: how the dynamic loader finds the driver, and nothing else.
 _INHERITED = ("LD_LIBRARY_PATH", "CUDA_DEVICE_ORDER", "TRITON_LIBCUDA_PATH")
 _SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+_DEFAULT_NVCC = Path("/usr/local/cuda/bin/nvcc")
 #: Architectures whose own instructions (wgmma, tcgen05) need the "a" target.
 _ACCELERATED = {"9.0", "10.0", "10.3", "12.0"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Toolchain:
-    """Absolute paths; None where a tool is missing."""
+    """Absolute paths; None where a tool is missing. `cuda_version`: what nvcc says of itself."""
 
     compiler: str | None
     ninja: str | None
     nvcc: str | None
     cuda_home: str | None
+    cuda_version: str | None = None
 
     @property
     def search_path(self) -> str:
@@ -54,6 +57,7 @@ def find() -> Toolchain:
         ninja=_ninja(),
         nvcc=nvcc,
         cuda_home=cuda_home(nvcc) if nvcc else None,
+        cuda_version=_version(nvcc) if nvcc else None,
     )
 
 
@@ -67,21 +71,32 @@ def _nvcc() -> str | None:
         home = os.environ.get(variable)
         if home and Path(home, "bin/nvcc").exists():
             return str(Path(home, "bin/nvcc"))
-    default = Path("/usr/local/cuda/bin/nvcc")
-    return shutil.which("nvcc") or (str(default) if default.exists() else None)
+    if on_path := shutil.which("nvcc"):
+        return on_path
+    # pip's nvcc (cuda-toolkit[nvcc]) is in nvidia/cu13/bin, which is on nobody's PATH.
+    by_pip = sorted(Path(sysconfig.get_path("purelib")).glob("nvidia/*/bin/nvcc"), reverse=True)
+    places = [_DEFAULT_NVCC, *by_pip]
+    return next((str(place) for place in places if place.exists()), None)
+
+
+def _version(nvcc: str) -> str | None:
+    """Such as "13.0"."""
+    run = _asked(nvcc, "--version")
+    match = re.search(r"release (\d+\.\d+)", run.stdout) if run else None
+    return match[1] if match else None
+
+
+def _asked(*command: str) -> subprocess.CompletedProcess[str] | None:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
 
 
 def cuda_home(nvcc: str) -> str | None:
     """The toolkit's root according to `nvcc` itself, whatever link or wrapper led to it."""
-    try:
-        run = subprocess.run(
-            [nvcc, "--dryrun", "-x", "cu", "-c", "/dev/null", "-o", "/dev/null"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+    run = _asked(nvcc, "--dryrun", "-x", "cu", "-c", "/dev/null", "-o", "/dev/null")
+    if run is None:
         return None
     match = re.search(r"^#\$ TOP=(.+)$", run.stderr, re.MULTILINE)
     root = Path(match[1].strip()) if match else Path(nvcc).resolve().parents[1]
@@ -111,6 +126,12 @@ def cuda_problem(tools: Toolchain) -> str | None:
     if tools.nvcc is None or tools.cuda_home is None:
         major = torch.version.cuda
         return f"nvcc not found; install the CUDA toolkit {major} and put its bin folder on PATH"
+    found, wanted = tools.cuda_version, torch.version.cuda
+    if found and found.split(".")[0] != wanted.split(".")[0]:
+        return (
+            f"nvcc is of CUDA {found} and torch of CUDA {wanted}: the major versions must agree; "
+            "`run_eval.py doctor` tells what to install"
+        )
     return None
 
 

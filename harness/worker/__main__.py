@@ -45,6 +45,7 @@ def _serve(channel: Channel, session: Session, order: dict[str, Any]) -> None:
     """Do one order and answer it. Nothing of it is held on to while the next is done."""
     try:
         answer, trees = ORDERS[order["order"]](session, order)
+        session.remember(order)
         channel.send({"nonce": order["nonce"], "answer": answer}, trees, ipc=order["ipc"])
     except BaseException as error:  # noqa: BLE001 - whatever a solution raises is an answer
         fault = describe(error) | {"builds": session.order.get("builds", [])}

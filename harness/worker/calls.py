@@ -22,7 +22,10 @@ from harness.problem import Instance
 from harness.trees import map_tensors
 from harness.worker.faults import ContractFault
 
-_POISON_RESERVE_BYTES = 512 << 20  # left for what the driver itself allocates meanwhile
+_POISON_LEAST_BYTES = 512 << 20
+_POISON_SHARES = (0.5, 0.5, 0.5, 0.5, 1.0, 1.0)  # sizes of blocks, by what inputs and weights take
+_SMALL_BYTES = 1 << 20  # the largest request that PyTorch's allocator calls small
+_SMALL_BLOCKS = 64
 
 #: What uninitialised memory holds. Two values: what is right under NaN may have read it all the
 #: same (as a maximum does that skips NaN), and shows under the other.
@@ -117,13 +120,18 @@ def plain(value: Any) -> Any:
 def poisoned(device: torch.device, poison: str) -> Iterator[None]:
     """Memory that the body allocates holds a value of `POISONS` until it is written.
 
-    On CUDA all free memory is filled and given back to the driver. On a CPU fresh pages come
+    On CUDA that is the memory of PyTorch's allocator, up to some times what is in use: filling
+    all that is free takes 0.5 s of an H200. What a solution gets from the driver itself is fresh,
+    and held zeros whenever we looked. On a CPU fresh pages come
     back as zeros, so malloc itself is made to fill what it hands out, for native code as well
     (glibc only); NaN it cannot write, so with NaN torch fills its own tensors after it.
     """
     if device.type == "cuda":
-        _fill_free_memory(device, POISONS[poison])
-        yield
+        _fill_cache(device, POISONS[poison])
+        try:
+            yield
+        finally:
+            torch.cuda.empty_cache()  # what is left of it: others need the memory
         return
     nan = math.isnan(POISONS[poison])
     before = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
@@ -147,17 +155,20 @@ def _perturb(byte: int) -> None:
         mallopt(_M_PERTURB, byte)
 
 
-def _fill_free_memory(device: torch.device, value: float) -> None:
+def _fill_cache(device: torch.device, value: float) -> None:
+    """Leave PyTorch's allocator blocks that hold `value`, and nothing else to take from.
+
+    Of several sizes: a block goes back to the driver whole or not at all, and a gradient should
+    not keep more than its own size from others. The allocator serves
+    requests up to 1 MiB from blocks of their own, so those are filled as well.
+    """
     torch.cuda.empty_cache()
-    left = torch.cuda.mem_get_info(device)[0] - _POISON_RESERVE_BYTES
-    blocks, piece = [], left
-    while piece > (1 << 20):  # a fragmented card yields its memory in smaller pieces
-        try:
-            blocks.append(torch.full((piece // 4,), value, dtype=torch.float32, device=device))
-        except torch.OutOfMemoryError:
-            piece //= 2
-            continue
-        left -= piece
-        piece = min(piece, left)
+    base = max(_POISON_LEAST_BYTES, torch.cuda.memory_allocated(device))
+    left = torch.cuda.mem_get_info(device)[0] // 2
+    blocks = [torch.full((_SMALL_BYTES // 4,), value, device=device) for _ in range(_SMALL_BLOCKS)]
+    for share in _POISON_SHARES:
+        size = int(base * share)
+        if size <= left:
+            blocks.append(torch.full((size // 4,), value, dtype=torch.float32, device=device))
+            left -= size
     blocks.clear()
-    torch.cuda.empty_cache()

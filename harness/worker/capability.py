@@ -7,6 +7,7 @@ that move it; the limit is what was seen to be reached, not the datasheet's figu
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import time
 from collections.abc import Callable
@@ -35,8 +36,11 @@ def bandwidth(device: torch.device) -> list[tuple[float, float]]:
     if device.type == "cuda" and importlib.util.find_spec("triton"):
         from harness.worker import read_kernel
 
-        partial = torch.empty(a.numel() // read_kernel.BLOCK + 1, device=device)
-        mixes.append((0.0, 1, [lambda: read_kernel.read(a, partial)]))
+        partial = torch.empty(a.numel() // read_kernel.SMALLEST + 1, device=device)
+        one = functools.partial(read_kernel.read, a, partial)
+        two = functools.partial(read_kernel.read_two, a, b, partial)
+        mixes.append((0.0, 1, [functools.partial(one, *s) for s in read_kernel.SHAPES]))
+        mixes.append((0.0, 2, [functools.partial(two, *s) for s in read_kernel.SHAPES]))
     best: dict[float, float] = {}
     for share, buffers, kernels in mixes:
         for kernel in kernels:

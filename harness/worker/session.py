@@ -22,7 +22,17 @@ from harness.draws import Draw
 from harness.player import Player
 from harness.problem import Instance
 from harness.trial import Trial
-from harness.worker import calls, capability, loading, memory, meters, provenance, timing
+from harness.worker import (
+    calls,
+    capability,
+    kernels,
+    loading,
+    memory,
+    meters,
+    nsight,
+    provenance,
+    timing,
+)
 from harness.worker.building import Builder
 from harness.worker.faults import ContractFault, MachineFault
 
@@ -44,6 +54,12 @@ class Session:
     import_bytes: int = 0
     weights_seed: int = 0
     order: dict[str, Any] = field(default_factory=dict)
+    past: list[dict[str, Any]] = field(default_factory=list)
+
+    def remember(self, order: dict[str, Any]) -> None:
+        """Keep what another process would have to be told to be where this one is."""
+        if order["order"] in ("build", "prepare", "load"):
+            self.past.append(order)
 
     # --- set-up ---------------------------------------------------------------------------
 
@@ -246,13 +262,43 @@ class Session:
         once()
         if instance.device.type != "cuda":
             return {"native_calls": provenance.native_calls(once, self.builder.modules)}, {}
-        kernels = provenance.cuda_kernels(once)
+        times = provenance.cuda_kernels(once)
         libraries = [Path(r.library) for r in self.builder.records if r.library]
         triton = provenance.triton_kernels([loading.MODULE_NAME])
         return {
-            "kernels": kernels,
-            "own_share": provenance.own_share(kernels, libraries, triton),
+            "kernels": times,
+            "own_share": provenance.own_share(times, libraries, triton),
         }, {}
+
+    def kernels(self, order: dict[str, Any]) -> Answer:
+        """What one call of `mode` of a side ran, one by one."""
+        side, mode, call = self.call_of(order)
+        assert self.instance is not None
+        found = kernels.measured(
+            functools.partial(side.prepare, mode, call),
+            functools.partial(side.run, mode, call),
+            self.instance.device,
+            order["calls"],
+        )
+        return {"kernels": found}, {}
+
+    def nsight(self, order: dict[str, Any]) -> Answer:
+        """Nsight Compute's figures of one call of `mode` of a side, for kernels named."""
+        torch.cuda.empty_cache()  # the other process needs as much
+        first = {"build_cache": str(self.builder.cache), "salt": self.builder.salt}
+        orders = [first, *self.past, order]
+        found = nsight.figures(order["ncu"], orders, self.folder, order["limit_s"])
+        names = {name: found.get(provenance.bare_name(name)) for name in order["names"]}
+        return {"figures": names}, {}
+
+    def call_of(self, order: dict[str, Any]) -> tuple[calls.Side, str, calls.CallSet]:
+        """The side, mode and call that an order names."""
+        assert self.instance is not None
+        side = self.reference if order["side"] == "reference" else self.candidate
+        assert side is not None
+        draw, mode = Draw(seed=order["seed"]), order["mode"]
+        call = calls.call_set(self.instance, draw, grad=mode != "forward", grad_seed=1)
+        return side, mode, call
 
     def calibrate(self, order: dict[str, Any]) -> Answer:
         """What the device can do: memory by the share of bytes written, matrix products, and
@@ -281,6 +327,8 @@ ORDERS: dict[str, Callable[[Session, dict[str, Any]], Answer]] = {
     "forget": Session.forget,
     "memory": Session.memory,
     "profile": Session.profile,
+    "kernels": Session.kernels,
+    "nsight": Session.nsight,
     "calibrate": Session.calibrate,
 }
 

@@ -153,3 +153,13 @@ def test_phases_that_were_not_all_timed_are_not_judged() -> None:
     timings = modes(1.4, 0.1, 1.5)
     del timings["backward"]
     assert audit.moved_work(timings) == []
+
+
+# --- the limit ----------------------------------------------------------------------------------
+
+
+def test_a_time_below_the_limit_is_flagged_but_not_one_within_its_uncertainty() -> None:
+    assert audit.beats_limit(timing(solution_ms=0.98), 1.0) == ["forward:beats_limit"]
+    assert audit.beats_limit(timing(solution_ms=0.995), 1.0) == []
+    assert audit.beats_limit(timing(solution_ms=1.5), 1.0) == []
+    assert audit.beats_limit(timing(), 0.0) == []  # unknown

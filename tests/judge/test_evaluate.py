@@ -13,6 +13,7 @@ from support import SCALE_SOURCE, TINY, Bench, judges
 
 from harness.errors import ProblemError
 from harness.judge import baseline, checks, evaluate
+from harness.judge.case import open_case
 from harness.judge.sandbox import WorkerFault
 from harness.records import MODES, Phase, Row, Status
 
@@ -623,7 +624,7 @@ def test_a_reference_that_cannot_be_measured_is_the_problems_fault(bench: Bench)
         mock.patch.object(baseline, "measure", side_effect=failure),
         pytest.raises(ProblemError, match="could not be measured: no answer within 1 s"),
     ):
-        evaluate.open_case(bench.context(), bench.problem(TINY), "full")
+        open_case(bench.context(), bench.problem(TINY), "full")
 
 
 ODD = TINY + "\nSIZES = {'odd': {%s}}\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Bench
+from support import HONEST, Bench
 
 from harness import run
 from harness.config import Settings
@@ -117,8 +117,6 @@ def test_a_worker_in_namespaces_sees_itself_and_writes_only_what_is_its_own(benc
 
 @strict
 def test_a_right_solution_passes_in_namespaces_and_the_row_says_so(bench: Bench) -> None:
-    from support import HONEST
-
     row = bench.judge(HONEST, sandbox="strict")
     assert row.verdict.status.value == "pass", row.verdict
     assert row.isolation == isolation.BUBBLEWRAP
@@ -126,8 +124,6 @@ def test_a_right_solution_passes_in_namespaces_and_the_row_says_so(bench: Bench)
 
 @strict
 def test_a_death_by_a_signal_is_told_through_bubblewrap(bench: Bench) -> None:
-    from support import HONEST
-
     row = bench.judge("import os\nos.abort()\n" + HONEST, sandbox="strict")
     assert (row.verdict.status.value, "SIGABRT" in row.verdict.message) == ("crash", True)
 
@@ -142,3 +138,12 @@ def test_a_changed_source_is_named(tmp_path: Path) -> None:
     (tmp_path / "harness" / "gone.py").unlink()
     (tmp_path / "harness" / "new.py").write_text("")
     assert before.changed() == ["harness/changed.py", "harness/gone.py", "harness/new.py"]
+
+
+def test_a_source_of_the_harness_that_changes_meanwhile_is_no_credit(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Fingerprint, "changed", lambda self: ["harness/judge/audit.py"])
+    row = bench.judge(HONEST, sandbox="default")
+    assert row.verdict.status.value == "harness_error"
+    assert "harness/judge/audit.py was changed" in row.verdict.message

@@ -163,6 +163,38 @@ def test_a_torch_without_cuda_is_said_before_nvcc(monkeypatch: pytest.MonkeyPatc
     require_builds(TOOLS, cuda=False)
 
 
+def test_an_nvcc_of_another_major_version_is_refused_and_of_another_minor_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    parts = {"compiler": "g++", "ninja": "ninja", "nvcc": "nvcc", "cuda_home": "/v"}
+    with pytest.raises(MachineError, match=r"nvcc is of CUDA 12.8 and torch of CUDA 13.0"):
+        require_builds(Toolchain(**parts, cuda_version="12.8"), cuda=True)
+    for fine in ("13.0", "13.2", None):
+        require_builds(Toolchain(**parts, cuda_version=fine), cuda=True)
+
+
+@pytest.mark.usefixtures("fresh")
+def test_the_nvcc_that_pip_installed_is_found_off_the_path_and_the_path_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_pip = toolkit(tmp_path / "site" / "nvidia" / "cu13")
+    by_pip.write_text(by_pip.read_text() + 'echo "Cuda tools, release 13.1, V13.1.0"\n')
+    monkeypatch.setattr(toolchain.sysconfig, "get_path", lambda name: str(tmp_path / "site"))
+    monkeypatch.setattr(toolchain, "_DEFAULT_NVCC", tmp_path / "nothing")
+    path = os.environ["PATH"].split(":")
+    without_nvcc = ":".join(p for p in path if not Path(p, "nvcc").exists())
+    monkeypatch.setenv("PATH", f"{without_nvcc}:/bin:/usr/bin")
+    found = toolchain.find()
+    assert found.nvcc == str(by_pip)
+    assert found.cuda_home == str(tmp_path / "site" / "nvidia" / "cu13")
+    assert found.cuda_version == "13.1"
+    toolchain.find.cache_clear()
+    on_path = toolkit(tmp_path / "cuda")
+    monkeypatch.setenv("PATH", f"{on_path.parent}:{os.environ['PATH']}")
+    assert toolchain.find().nvcc == str(on_path)
+
+
 def test_nvcc_is_not_asked_for_where_nothing_is_cuda() -> None:
     require_builds(without(nvcc=None, cuda_home=None), cuda=False)
 

@@ -1,0 +1,124 @@
+"""Commands about rows: `report`, `explain`, `profile`. Arguments -> what to show, exit status."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import RenderableType
+
+from harness import config, explain, page, report_profile, run
+from harness.arguments import ROOT, add_places, parser_of
+from harness.errors import MachineError, RequestError
+from harness.judge import profiling
+from harness.judge.profiling import Profile
+
+Outcome = tuple[RenderableType, int]  # what to show, exit status
+
+
+def show(arguments: list[str]) -> Outcome:
+    """Results as a page that needs no network, or as Markdown."""
+    parser = parser_of(
+        "report",
+        "Results as one HTML file that needs nothing else: leaderboards, a roofline, raw samples, "
+        "logs. Raw samples and logs are taken from raw/ and logs/ beside each file.",
+    )
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE.csv", help="results files")
+    parser.add_argument("--format", choices=("html", "markdown"), default="html")
+    parser.add_argument(
+        "--output", type=Path, help="the file to write; Markdown goes to standard output without it"
+    )
+    options = parser.parse_args(arguments)
+    markdown = options.format == "markdown"
+    if options.output is None and not markdown:
+        raise RequestError("name the file to write with --output FILE.html")
+    text = page.markdown(options.files) if markdown else page.html(options.files)
+    if options.output is None:
+        return text, 0
+    try:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        options.output.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise MachineError(f"{options.output} cannot be written: {error.strerror}") from None
+    return f"wrote {options.output}", 0
+
+
+def tell(arguments: list[str]) -> Outcome:
+    """Everything about the newest result of a solution."""
+    parser = parser_of(
+        "explain",
+        "The whole story of a result: why this verdict, the compiler's first lines, where results "
+        "differ, what bounds each mode, what to try next.",
+    )
+    _add_subject(parser)
+    parser.add_argument(
+        "files", type=Path, nargs="*", metavar="FILE.csv", help="default: those in results/"
+    )
+    parser.add_argument("--profile", action="store_true", help="run it, and list its kernels")
+    options = parser.parse_args(arguments)
+    files = options.files or sorted((ROOT / "results").glob("*.csv"))
+    row = explain.find(
+        files, options.problem, options.solution, size=options.size, dtype=options.dtype
+    )
+    profile = _profile(options, None) if options.profile else None
+    folders = [path.resolve().parent for path in files]
+    story = explain.story(row, folders, profile)
+    if options.json:
+        return json.dumps(story, indent=1, allow_nan=False), 0
+    return explain.screen(story, profile), 0
+
+
+def kernels(arguments: list[str]) -> Outcome:
+    """The kernels of both sides; exit status 1 where the solution has none to show."""
+    parser = parser_of(
+        "profile",
+        "The kernels of reference and solution side by side: calls, time, share, registers, shared "
+        "memory; on a CPU, PyTorch's operators.",
+    )
+    _add_subject(parser)
+    parser.add_argument("--mode", help="forward, forward_train, backward or forward_backward")
+    options = parser.parse_args(arguments)
+    found = _profile(options, options.mode)
+    status = 1 if found.fault else 0
+    if options.json:
+        return json.dumps(report_profile.plain(found), indent=1, allow_nan=False), status
+    return report_profile.screen(found), status
+
+
+def _add_subject(parser: argparse.ArgumentParser) -> None:
+    """Which solution, and how it is run where it is."""
+    parser.add_argument("--problem", required=True, help="a problem's name, or a path")
+    parser.add_argument("--solution", required=True, help="a solution's name, or a path")
+    parser.add_argument("--device", help="auto, cpu, cuda or cuda:N")
+    parser.add_argument("--dtype", help="float32, float16, bfloat16 or float64")
+    parser.add_argument("--size", help="auto, full, or a size that the problem names")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_places(parser)
+
+
+def _profile(options: argparse.Namespace, mode: str | None) -> Profile:
+    """Profile what the options name, here and now."""
+    overrides = {name: getattr(options, name) for name in ("device", "dtype", "size")}
+    request = run.Request(
+        settings=config.load(None, overrides),
+        problem=options.problem,
+        solution=options.solution,
+        problem_dir=options.problem_dir,
+        solution_dir=options.solution_dir,
+    )
+    (job,) = run.find(request)
+    if job.fault is not None:
+        raise job.fault
+    context = run.make_context(request)
+    run.require(context, [job])
+    size = run.size_of(request.settings, context, job)
+    return profiling.take(context, job.problem, job.solutions[0], size=size, mode=mode)
+
+
+COMMANDS: dict[str, Callable[[list[str]], Outcome]] = {
+    "report": show,
+    "explain": tell,
+    "profile": kernels,
+}

@@ -1,0 +1,122 @@
+"""A problem made ready for all of its solutions: reference, baseline, least work."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from harness.errors import ProblemError
+from harness.judge import baseline, limit
+from harness.judge.baseline import Baseline
+from harness.judge.context import Context
+from harness.judge.reference import Reference
+from harness.judge.survey import (
+    Stage,
+    Survey,
+    require_comparable,
+    sizes_to_check,
+    survey,
+    without_misfits,
+)
+from harness.problem import Instance
+from harness.records import Problem
+
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A problem made ready for all of its solutions: reference, baseline, modes."""
+
+    context: Context
+    problem: Problem
+    size: str
+    weights_seed: int
+    stages: tuple[Stage, ...]
+    survey: Survey
+    baseline: Baseline
+    work: limit.Work
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether a backward is asked for."""
+        return bool(self.survey.outputs)
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The modes to time, in the order of the columns."""
+        wanted = self.context.settings.modes
+        return tuple(m for m in wanted if m == "forward" or self.differentiable)
+
+
+def open_case(
+    context: Context, problem: Problem, size: str, note: Note = lambda text: None
+) -> Case:
+    """Load the reference and measure it alone.
+
+    Raises `ProblemError` where the reference is at fault: nobody else's solution is.
+    """
+    weights_seed = secrets.randbits(48)
+    note("reference: loading")
+    try:
+        known = [
+            Stage(
+                size=name,
+                reference=Reference(instance_of(context, problem, name), weights_seed),
+                trials=trials,
+            )
+            for name, trials in sizes_to_check(problem.source, size, context.settings)
+        ]
+        graded = known[-1].reference
+        require_comparable(graded)
+        note("reference: trying what it allows")
+        surveyed = survey(known[0].reference, context.settings)
+        stages, surveyed = without_misfits(known, surveyed)
+        work = limit.count(graded, differentiable=bool(surveyed.outputs))
+    except torch.OutOfMemoryError as error:
+        raise ProblemError(
+            f"the reference does not fit the device at size {size}", path=problem.path
+        ) from error
+    graded.release()
+    modes = tuple(m for m in context.settings.modes if m == "forward" or surveyed.outputs)
+    try:
+        measured = Baseline()
+        if modes:
+            measured = baseline.measure(
+                context,
+                problem,
+                size=size,
+                modes=modes,
+                weights_seed=weights_seed,
+                flops=work.forward.flops > 0,
+                mix=surveyed.mixable,
+                note=lambda text: note(f"reference: {text}"),
+            )
+    except baseline.BaselineError as error:
+        raise ProblemError(
+            f"the reference could not be measured: {error}", path=problem.path
+        ) from error
+    return Case(
+        context=context,
+        problem=problem,
+        size=size,
+        weights_seed=weights_seed,
+        stages=stages,
+        survey=surveyed,
+        baseline=measured,
+        work=work,
+    )
+
+
+def instance_of(context: Context, problem: Problem, size: str) -> Instance:
+    """The problem at `size` in the judge's process. Raises `ProblemError`."""
+    return Instance(
+        source=problem.source,
+        path=problem.path,
+        size=size,
+        dtype=getattr(torch, context.settings.dtype),
+        device=context.device.torch,
+    )

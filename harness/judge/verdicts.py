@@ -1,0 +1,98 @@
+"""From failures to verdicts: every way out of an evaluation.
+
+A step that cannot go on raises `Ended`; what went wrong in a worker becomes one here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+import torch
+
+from harness.errors import ProblemError
+from harness.judge import baseline, checks
+from harness.judge.context import Context
+from harness.judge.rows import Findings
+from harness.judge.sandbox import WorkerCrash, WorkerFault, WorkerLied, WorkerTimeout
+from harness.records import Phase, Status, Verdict
+
+#: What a worker's account of a failure means, whatever the phase.
+_BY_KIND = {
+    "contract": Status.CONTRACT_ERROR,
+    "compile": Status.COMPILE_ERROR,
+    "out_of_memory": Status.OUT_OF_MEMORY,
+    "problem": Status.RUNTIME_ERROR,  # the judge itself has tried the reference
+    "machine": Status.HARNESS_ERROR,
+    "no_backward": Status.FORWARD_ONLY,
+}
+
+
+class Ended(Exception):
+    """The evaluation ends here, with this verdict."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.message)
+        self.verdict = verdict
+
+
+class Progress:
+    """Which phase an evaluation is in, and how long it has been in each."""
+
+    def __init__(self) -> None:
+        self.now = Phase.FIND
+        self._seconds: dict[Phase, float] = {}
+        self._since = time.monotonic()
+
+    def enter(self, phase: Phase) -> None:
+        """Leave the phase that is on, for `phase`."""
+        now = time.monotonic()
+        self._seconds[self.now] = self._seconds.get(self.now, 0.0) + now - self._since
+        self.now, self._since = phase, now
+
+    def seconds(self, *phases: Phase) -> float | None:
+        """Seconds spent in `phases`, all visits together; None if none was entered."""
+        self.enter(self.now)
+        met = [self._seconds[phase] for phase in phases if phase in self._seconds]
+        return sum(met) if met else None
+
+
+@contextlib.contextmanager
+def verdicts(phase: Progress, context: Context, name: str, found: Findings) -> Iterator[None]:
+    """Turn what a worker did into `Ended`."""
+    try:
+        yield
+    except WorkerFault as fault:
+        with contextlib.suppress(WorkerLied):
+            found.note_builds(fault.builds)
+        with context.log(name).open("a", errors="replace") as log:
+            log.write(fault.text)
+        status = _BY_KIND.get(fault.kind)
+        if status is None:
+            status = Status.LOAD_ERROR if phase.now is Phase.BUILD else Status.RUNTIME_ERROR
+        where = Phase.BUILD if status is Status.COMPILE_ERROR else phase.now
+        raise Ended(verdict(status, where, str(fault))) from fault
+    except checks.Mistake as mistake:
+        raise Ended(verdict(mistake.status, phase.now, str(mistake))) from mistake
+    except WorkerTimeout as error:
+        raise Ended(verdict(Status.TIMEOUT, phase.now, f"{phase.now.value}: {error}")) from error
+    except WorkerCrash as error:
+        raise Ended(verdict(Status.CRASH, phase.now, f"{phase.now.value}: {error}")) from error
+    except WorkerLied as error:
+        raise Ended(
+            verdict(Status.REJECTED, phase.now, f"the answer does not hold: {error}")
+        ) from error
+    except ProblemError as error:
+        raise Ended(verdict(Status.REFERENCE_ERROR, phase.now, str(error))) from error
+    except baseline.BaselineError as error:
+        text = f"the reference could not be measured again: {error}"
+        raise Ended(verdict(Status.HARNESS_ERROR, phase.now, text)) from error
+    except torch.OutOfMemoryError as error:
+        text = "no memory left for the judge's reference beside the worker; use a smaller --size"
+        raise Ended(verdict(Status.HARNESS_ERROR, phase.now, text)) from error
+
+
+def verdict(status: Status, phase: Phase, message: str) -> Verdict:
+    """A verdict whose message is one line of bearable length."""
+    return Verdict(status=status, phase=phase, message=" ".join(message.split())[:1000])

@@ -1,0 +1,105 @@
+"""What each verdict and each flag means, and what to try next: words for people and programs."""
+
+from __future__ import annotations
+
+from harness.records import Status
+
+#: Status -> (what it means, what to try next).
+MEANING: dict[Status, tuple[str, str]] = {
+    Status.PASS: (
+        "the same function as the reference, forward and backward; all speedups count",
+        "",
+    ),
+    Status.FORWARD_ONLY: (
+        "the forward is right, there is no backward; only the forward's speedup counts",
+        "wrap the kernel in a torch.autograd.Function with a backward of its own",
+    ),
+    Status.WRONG_OUTPUT: (
+        "an output differs from the reference's by more than its tolerance",
+        "start from the first index that differs: the message names it; run `--size smoke`",
+    ),
+    Status.WRONG_GRADIENT: (
+        "the outputs are right and a gradient is not",
+        "derive the gradient for any gradient of the output, not only for ones; check its scale",
+    ),
+    Status.COMPILE_ERROR: (
+        "the compiler refused the code",
+        "mend the first diagnostic: those after it often follow from it",
+    ),
+    Status.LOAD_ERROR: (
+        "the file raised while it was imported",
+        "the traceback is in the log; `python FILE.py` shows the same",
+    ),
+    Status.CONTRACT_ERROR: (
+        "the file does not have the form of a solution",
+        "define ModelNew with Model's constructor and forward arguments, and its parameters",
+    ),
+    Status.RUNTIME_ERROR: (
+        "a call raised",
+        "the traceback is in the log; sizes other than the graded one are tried as well",
+    ),
+    Status.CRASH: (
+        "the process ended: an access outside of memory, or an abort",
+        "check bounds at sizes that no tile divides; compute-sanitizer names the line",
+    ),
+    Status.TIMEOUT: (
+        "a phase took longer than it may",
+        "look for a loop that never ends, or a wait between blocks that do not all run at once",
+    ),
+    Status.OUT_OF_MEMORY: (
+        "the device's memory did not hold it",
+        "do not make intermediate copies of the inputs' size",
+    ),
+    Status.REJECTED: (
+        "what the process that ran the solution claims does not hold",
+        "run all work on the current stream, within the call, on what the call was given",
+    ),
+    Status.NOT_EXERCISED: (
+        "right, but nothing that it built ran: PyTorch did the work",
+        "call the kernel in forward; look for a try/except that falls back to PyTorch",
+    ),
+    Status.SKIPPED: ("needs a device that is not here", "run it where there is one"),
+    Status.REFERENCE_ERROR: (
+        "the problem file is at fault, not the solution",
+        "mend the problem file",
+    ),
+    Status.HARNESS_ERROR: (
+        "the harness or the machine is at fault, not the solution",
+        "run it again; `run_eval.py doctor` tells what is missing",
+    ),
+    Status.BUILT: ("built, and not run", "evaluate it where there is a device"),
+}
+
+#: Flag (without its mode or size) -> what to know, and what to try.
+FLAGS: dict[str, str] = {
+    "launch_bound": "the time is that of launching kernels: fuse them, or capture a CUDA graph",
+    "host_bound": "the host cannot keep up: do less in Python, do not wait for the device",
+    "unstable": "the samples did not settle: measure again on an idle machine",
+    "throttled": "the card lowered its clocks meanwhile: let it cool",
+    "contended": "another process used the card meanwhile: measure again alone",
+    "power_capped": "the card was at its power limit: times depend on the card's cooling",
+    "below_resolution": "shorter than what can be told apart: take a larger size",
+    "beats_limit": "faster than the limit that was measured, by less than a rejection needs",
+    "work_moved": "work was moved from one phase to another: forward_backward is what counts",
+    "library_only": "only kernels of PyTorch's libraries ran",
+    "no_float64": "too large for a float64 reference: precision was judged at a smaller size",
+    "left_out": "a check that makes no sense for the problem, and was left out",
+    "escaped": "work went on after the clock had stopped",
+    "varies": "equal calls give results that differ more than the reference's",
+    "contiguous_only": "raises for inputs that are not contiguous: call .contiguous() on them",
+    "aligned_only": "raises for inputs that are not aligned: vector loads need a scalar path",
+    "contiguous_gradient_only": "raises for gradients that are not contiguous",
+    "reference_not_finite": "the reference itself gives values that are not finite",
+    "timed_outputs_not_compared": "the problem is random: outputs of timed calls were not compared",
+}
+
+
+def meaning(status: str) -> tuple[str, str]:
+    """(what a verdict means, what to try next); empty for one that this version does not know."""
+    known = {one.value: text for one, text in MEANING.items()}
+    return known.get(status, ("", ""))
+
+
+def flag_meaning(flag: str) -> str:
+    """What a flag of a row means, such as `forward:beats_limit` or `no_float64:full`."""
+    return next((FLAGS[part] for part in flag.split(":") if part in FLAGS), "")

@@ -1,0 +1,161 @@
+"""The story of a row: what is known is told, what is not is not made up."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from test_page import make, mode, write
+
+from harness import cli, explain, meanings, report_profile
+from harness.errors import RequestError
+from harness.judge.profiling import Kernel, Profile
+from harness.records import MODES, Status
+
+
+def shown(renderable: object, width: int = 300) -> str:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(renderable)
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return text
+
+
+def told(folder: Path, *rows: object, solution: str = "cuda") -> tuple[dict[str, object], str]:
+    paths = write(folder, {"h100": list(rows)})  # type: ignore[list-item]
+    row = explain.find(paths, "kl_div", solution)
+    story = explain.story(row, [folder])
+    json.dumps(story, allow_nan=False)
+    return story, shown(explain.screen(story))
+
+
+def test_a_pass_is_told_with_times_limit_and_what_bounds_it(tmp_path: Path) -> None:
+    story, text = told(tmp_path, make(modes={"forward": mode(4.0, limit=0.95)}))
+    figures = story["modes"]["forward"]  # type: ignore[index]
+    assert figures["limit_ms"] == pytest.approx(0.95 * 1.5)
+    assert figures["bytes_per_s"] == pytest.approx((2 << 30) / 1.5e-3)
+    assert "forward: by memory bandwidth, at 95% of what this device can do" in text
+    assert "every mode is near its limit" in text
+    assert "2.00 GiB at least" in text
+
+
+def test_the_mode_furthest_from_its_limit_is_named(tmp_path: Path) -> None:
+    modes = {"forward": mode(4.0, limit=0.95), "backward": mode(2.0, limit=0.3)}
+    _, text = told(tmp_path, make(modes=modes))
+    assert "backward is furthest from its limit" in text
+    assert "every mode is near" not in text
+
+
+def test_no_speedup_is_told_where_none_is_credited(tmp_path: Path) -> None:
+    row = make(status=Status.REJECTED, modes=dict.fromkeys(MODES, mode(50.0)), message="too fast")
+    story, text = told(tmp_path, row)
+    assert story["modes"]["forward"]["speedup"] is None  # type: ignore[index]
+    assert "no speedup is credited" in text
+    assert "50" not in text.replace("50%", "")
+
+
+def test_the_compilers_first_lines_are_told(tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "r1" / "x.log"
+    log.parent.mkdir(parents=True)
+    log.write_text('[1/2] nvcc\nx.cu(7): error: expected a ";"\nmuch\nmore\n')
+    row = make(status=Status.COMPILE_ERROR, log="/else/logs/r1/x.log", message="x.cu(7): error")
+    story, text = told(tmp_path, row)
+    assert story["log_lines"] == ['x.cu(7): error: expected a ";"']
+    assert 'x.cu(7): error: expected a ";"' in text
+    assert "mend the first diagnostic" in text
+
+
+def test_where_results_differ_is_told_apart_from_other_messages(tmp_path: Path) -> None:
+    wrong = make(status=Status.WRONG_OUTPUT, message="output[3] is 1.5, expected 2.5")
+    crash = make("boom", status=Status.CRASH, message="signal 11")
+    assert told(tmp_path, wrong, crash)[0]["differs"] == "output[3] is 1.5, expected 2.5"
+    assert told(tmp_path, wrong, crash, solution="boom")[0]["differs"] is None
+
+
+def test_flags_are_told_with_their_meaning_and_host_bound_is_what_bounds(tmp_path: Path) -> None:
+    row = make(flags=("forward:launch_bound", "something:new"))
+    story, text = told(tmp_path, row)
+    assert story["flags"] == {
+        "forward:launch_bound": meanings.FLAGS["launch_bound"],
+        "something:new": "",
+    }
+    assert "forward: by the host" in text
+
+
+def test_every_verdict_has_a_meaning_and_all_but_pass_an_advice() -> None:
+    assert set(meanings.MEANING) == set(Status)
+    assert [s for s, (_, advice) in meanings.MEANING.items() if not advice] == [Status.PASS]
+    assert meanings.meaning("of a later version") == ("", "")
+
+
+def test_the_newest_row_is_told_and_a_path_names_a_solution_too(tmp_path: Path) -> None:
+    old = make(speedup=1.5, device="NVIDIA A100", time="2025-01-01T00:00:00Z")
+    paths = write(tmp_path, {"a": [old], "b": [make()]})
+    row = explain.find(paths, "kl_div", "solutions/kl_div/cuda.py")
+    assert row["device_name"] == "NVIDIA H100 80GB HBM3"
+
+
+def test_what_was_never_evaluated_is_one_line_that_says_how(tmp_path: Path) -> None:
+    paths = write(tmp_path, {"h100": [make()]})
+    with pytest.raises(RequestError, match=r"evaluate it first with python run_eval\.py --problem"):
+        explain.find(paths, "kl_div", "nobody")
+    with pytest.raises(RequestError, match="evaluate it first"):
+        explain.find([], "kl_div", "cuda")
+
+
+def test_the_command_tells_people_and_programs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path,) = write(tmp_path, {"h100": [make(message="\x1b[31m[bold]markup[/bold]")]})
+    call = ["explain", "--problem", "kl_div", "--solution", "cuda", str(path)]
+    assert cli.main(call) == 0
+    out = capsys.readouterr().out
+    assert "[bold]markup[/bold]" in out
+    assert "\x1b" not in out
+    assert cli.main([*call, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["status"] == "pass"
+
+
+# --- the profile's table ------------------------------------------------------------------------
+
+
+def kernel(name: str, time_us: float, share: float) -> Kernel:
+    return Kernel(name=name, calls=1, time_us=time_us, share=share, registers=40, shared_bytes=2048)
+
+
+def test_a_profile_shows_both_sides_and_sums_up_the_rest() -> None:
+    small = tuple(kernel(f"small{i}", 0.01, 0.0001) for i in range(10))
+    found = Profile(
+        problem="p",
+        solution="mine",
+        device_name="d",
+        size="full",
+        dtype="float32",
+        mode="forward",
+        reference=(kernel("void (anonymous namespace)::f<float>(float*)", 99.0, 0.999), *small),
+        candidate=(),
+        fault="it crashed",
+    )
+    text = shown(report_profile.screen(found))
+    assert "f<float>(float*)" in text
+    assert "anonymous" not in text
+    assert "40" in text
+    assert "2 KiB" in text
+    assert "10 more" in text
+    assert "mine: it crashed" in text
+    assert "occupancy" not in text
+
+
+def test_figures_of_nsight_compute_are_shown_where_there_are_any() -> None:
+    known = dataclasses.replace(kernel("f", 1.0, 1.0), memory_share=0.91, occupancy=0.5)
+    names = ("problem", "solution", "device_name", "size", "dtype", "mode")
+    found = Profile(
+        **dict.fromkeys(names, "x"), reference=(known,), candidate=(), nsight="no permission"
+    )
+    text = shown(report_profile.screen(found))
+    assert "occupancy" in text
+    assert "91%" in text
+    assert "no figures of Nsight Compute: no permission" in text
