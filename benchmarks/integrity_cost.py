@@ -21,7 +21,7 @@ from pathlib import Path
 from unittest import mock
 
 from harness import catalog, config, run
-from harness.judge import checks, evaluate, measure
+from harness.judge import checks, evaluate, stopwatch
 from harness.judge.case import open_case
 from harness.judge.context import Context
 
@@ -30,7 +30,7 @@ from harness.judge.context import Context
 def _without() -> Iterator[None]:
     """The audit's own measurements switched off."""
     with (
-        mock.patch.object(measure._Course, "stopwatch", return_value=(None, None)),
+        mock.patch.object(stopwatch, "read", return_value=(None, None)),
         mock.patch.object(checks.Judged, "reveal"),
     ):
         yield

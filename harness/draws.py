@@ -7,9 +7,7 @@ around integers, which often are indices, they repeat the tensor's own values.
 
 from __future__ import annotations
 
-import functools
 import math
-import random
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,19 +15,11 @@ from typing import Any
 
 import torch
 
+from harness.mixing import Mix
 from harness.trees import map_tensors, walk_tensors
 
 GUARD = 4096  # elements before and after a guarded tensor; keeps its alignment
 _CHUNK = 1 << 26  # elements; bounds the temporaries of a variation
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mix:
-    """A stretch of each tensor, `begin` to `end` of its length, that another seed's draw gives."""
-
-    seed: int
-    begin: float
-    end: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,62 +125,6 @@ def _chunks(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     flat = tensor.view(-1)
     for i in range(math.ceil(flat.numel() / _CHUNK)):
         yield flat[i * _CHUNK : (i + 1) * _CHUNK]
-
-
-# --- mixtures ---------------------------------------------------------------------------------
-# Values that no call has seen yet, for the price of a copy: rows of two draws, side by side. Every
-# value stays where its own draw put it, and tensors of equal length are mixed in step. Integers,
-# which may be a permutation or sorted, are taken from one draw as a whole.
-
-FEW_ROWS = 8  # below, elements are mixed in place of rows
-
-
-def mixes(seed: int, seeds: list[int], count: int, *, mix: bool) -> list[tuple[int, Mix]]:
-    """For each of `count` calls, the number of the draw of `seeds` that gives its values, and
-    what of another is mixed in: without `mix`, nothing."""
-    source = random.Random(seed)
-    chosen = []
-    for _ in range(count):
-        first, second = source.sample(range(len(seeds)), 2)
-        begin = source.uniform(0, 0.75)
-        end = begin + (source.uniform(0.25, 1 - begin) if mix else 0.0)
-        chosen.append((first, Mix(seed=seeds[second], begin=begin, end=end)))
-    return chosen
-
-
-def stretch(tensor: torch.Tensor, mix: Mix) -> torch.Tensor:
-    """The part of `tensor` that `mix` replaces, as a view; empty for integers and single values."""
-    if tensor.ndim == 0 or not tensor.numel() or not tensor.is_floating_point():
-        return tensor.new_empty(0)
-    if tensor.shape[0] < FEW_ROWS and tensor.is_contiguous():
-        tensor = tensor.view(-1)
-    first, last = (round(at * tensor.shape[0]) for at in (mix.begin, mix.end))
-    return tensor.narrow(0, first, last - first)
-
-
-def mix_in(inputs: list[Any], others: list[Any], mix: Mix) -> None:
-    """Put the stretch of `others` into `inputs`, in place."""
-    theirs = dict(walk_tensors(others, ""))
-    for path, tensor in walk_tensors(inputs, ""):
-        stretch(tensor, mix).copy_(stretch(theirs[path], mix))
-
-
-SAMPLES = 1024
-
-
-def sample(tensor: torch.Tensor, seed: int) -> torch.Tensor:
-    """Values at `SAMPLES` places, or as many as there are, that follow from `seed`; flat."""
-    places = sample_places(tensor.numel(), seed).to(tensor.device)
-    return tensor.reshape(-1)[places]
-
-
-@functools.lru_cache(maxsize=64)
-def sample_places(count: int, seed: int) -> torch.Tensor:
-    """Which of `count` values are sampled: int64, of the shape [min(count, SAMPLES)]."""
-    source = torch.Generator().manual_seed(seed)
-    if count <= SAMPLES:
-        return torch.arange(count)
-    return torch.randint(count, (SAMPLES,), generator=source)
 
 
 # --- layouts ----------------------------------------------------------------------------------

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from harness.draws import VARIATIONS, Draw, lay_out, mix_in, vary
+from harness.draws import VARIATIONS, Draw, lay_out, vary
 from harness.errors import ProblemError, RequestError
+from harness.mixing import mix_in
 from harness.trees import map_tensors, walk_tensors
 
 __all__ = ["FULL", "Draw", "Instance", "sizes"]

@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from harness.draws import Draw, GradDraw, Mix
+from harness.draws import Draw, GradDraw
+from harness.mixing import Mix
 from harness.trees import walk_tensors
 
 

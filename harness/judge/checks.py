@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.config import Settings
-from harness.draws import Draw, GradDraw, sample
+from harness.draws import Draw, GradDraw
 from harness.judge.passes import PASSES, Pass
 from harness.judge.reference import Expected, Reference
 from harness.judge.rules import Rules
 from harness.judge.sandbox import Worker, WorkerCrash, WorkerFault, WorkerTimeout, claimed
 from harness.judge.survey import AS_GIVEN, Survey, fit, label, variations
+from harness.mixing import sample
 from harness.records import Check, Phase, Status
 from harness.trees import map_tensors
 from harness.trial import Call, Played, Result, Trial

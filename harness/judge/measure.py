@@ -13,15 +13,15 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from harness.config import Settings
-from harness.draws import Draw, mixes
+from harness.judge import stopwatch
 from harness.judge.device import Device
 from harness.judge.monitor import DROPPED, Monitor
 from harness.judge.sandbox import Worker, WorkerLied, claimed
+from harness.judge.stopwatch import Examiner, Inputs
 from harness.records import Block, Epoch, Timing
-from harness.trees import map_tensors, walk_tensors
 
 MIN_CUDA_UNIT_MS = 0.03  # twenty null kernels under an event pair (TIMING.md, constant)
 MIN_CPU_UNIT_MS = 0.5
@@ -44,27 +44,6 @@ ESCAPED_FLAG = "escaped"
 #: on an H200), but the same for both sides; the solution's is held against the reference's.
 ESCAPE_SLACK_MS = 0.02
 ESCAPE_SHARE = 0.02  # of the unit
-
-STOPWATCH_MS = 40.0  # of calls per reading, about
-STOPWATCH_CALLS = 256
-STOPWATCH_READINGS = 5
-MAX_SAMPLE_BYTES = 64 << 20
-
-
-class Examiner(Protocol):
-    """Looks at what timed calls returned."""
-
-    def reveal(
-        self, worker: Worker, mode: str, draw: Draw, grad_seed: int, unit: int, call: int
-    ) -> None:
-        """Ask for what a call of a unit returned, and look at it."""
-        ...
-
-    def sampled(
-        self, mode: str, draw: Draw, grad_seed: int, sample_seed: int, samples: Any
-    ) -> None:
-        """Look at the samples of what a call returned."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +123,15 @@ def time_mode(
             note(f"{mode}: epoch {len(timing.epochs)}")
             if enough(timing, steps, settings, time.monotonic() - began):
                 break
-    stopwatch_ms, cores = course.stopwatch(max(ms.values()), cuda=cuda)
+    stopwatch_ms, cores = stopwatch.read(
+        worker,
+        mode,
+        course.inputs,
+        call_ms=max(ms.values()),
+        cuda=cuda,
+        timeout_s=settings.call_timeout_s,
+        examiner=examiner,
+    )
     return dataclasses.replace(timing, stopwatch_ms=stopwatch_ms, cores=cores)
 
 
@@ -182,23 +169,21 @@ class _Course:
     overhead_ms: float
     mix: bool
     examiner: Examiner | None
-    seeds: list[int] = field(default_factory=list)
-    grad_seeds: list[int] = field(default_factory=list)
+    inputs: Inputs = field(default_factory=Inputs)
     epochs: list[Epoch] = field(default_factory=list)
     flags: set[str] = field(default_factory=set)
 
     def epoch(self, monitor: Monitor) -> None:
         """Order one epoch, drop its disturbed blocks, look at one of its outputs."""
-        self.seeds = [secrets.randbits(48) for _ in range(self.steps.sets + 1)]
-        self.grad_seeds = [secrets.randbits(48) for _ in range(self.steps.sets)]
+        self.inputs = Inputs.fresh(self.steps.sets, mix=self.mix)
         order_seed = secrets.randbits(48)
         began = time.monotonic()
         answer = self.worker.ask(
             "epoch",
             timeout_s=self.settings.call_timeout_s,
             mode=self.mode,
-            seeds=self.seeds,
-            grad_seeds=self.grad_seeds,
+            seeds=list(self.inputs.seeds),
+            grad_seeds=list(self.inputs.grad_seeds),
             blocks=self.steps.blocks,
             order_seed=order_seed,
         ).body["answer"]
@@ -254,55 +239,8 @@ class _Course:
         if not kept:
             raise WorkerLied("no output of a timed call was kept")
         unit, call = secrets.choice(kept), secrets.randbelow(self.steps.sets)
-        draw = self._draw(order_seed + unit, call)
-        self.examiner.reveal(self.worker, self.mode, draw, self.grad_seeds[call], unit, call)
-
-    def _draw(self, mix_seed: int, call: int) -> Draw:
-        """The inputs of one of the calls of a unit of the last epoch."""
-        chosen = mixes(mix_seed, self.seeds, self.steps.sets, mix=self.mix)
-        first, mix = chosen[call]
-        return Draw(seed=self.seeds[first], mix=mix)
-
-    def stopwatch(self, call_ms: float, *, cuda: bool) -> tuple[float, float]:
-        """Milliseconds of a call by the judge's own clock, on inputs that exist from the order on,
-        and how many cores the worker's processes kept busy meanwhile.
-
-        On a CPU that others use too, processor time may be less than has passed, and then counts.
-        """
-        calls = min(STOPWATCH_CALLS, max(1, math.ceil(STOPWATCH_MS / call_ms)))
-        passes = math.ceil(calls / self.steps.sets)
-        before_s = self.worker.cpu_s()
-        spans_s = [self._reading(passes) for _ in range(STOPWATCH_READINGS)]
-        busy_s = self.worker.cpu_s() - before_s
-        least_s = min(spans_s) if cuda else min(*spans_s, busy_s / len(spans_s))
-        return 1e3 * least_s / (passes * self.steps.sets), busy_s / sum(spans_s)
-
-    def _reading(self, passes: int) -> float:
-        """Seconds from an order to its whole answer, of which one call is looked at."""
-        mix_seed, sample_seed = secrets.randbits(48), secrets.randbits(48)
-        began = time.monotonic()
-        message = self.worker.ask(
-            "stopwatch",
-            timeout_s=self.settings.call_timeout_s,
-            max_tensor_bytes=MAX_SAMPLE_BYTES,
-            ipc=False,
-            mode=self.mode,
-            mix_seed=mix_seed,
-            sample_seed=sample_seed,
-            passes=passes,
-        )
-        span_s = time.monotonic() - began
-        with claimed():
-            samples = message.trees["samples"]
-            counts = {len(tensor) for _, tensor in walk_tensors(samples, "")}
-            if counts != {passes * self.steps.sets}:
-                raise WorkerLied("not every call that was ordered has a sample")
-        if self.examiner is not None:
-            unit, call = secrets.randbelow(passes), secrets.randbelow(self.steps.sets)
-            draw = self._draw(mix_seed + unit + 1, call)
-            one = map_tensors(lambda tensor: tensor[unit * self.steps.sets + call], samples)
-            self.examiner.sampled(self.mode, draw, self.grad_seeds[call], sample_seed, one)
-        return span_s
+        draw, grad_seed = self.inputs.draw(order_seed + unit, call)
+        self.examiner.reveal(self.worker, self.mode, draw, grad_seed, unit, call)
 
     def timing(self, *, minima: bool, flags: tuple[str, ...], wall_ms: dict[str, float]) -> Timing:
         """The samples so far. Where too many blocks were disturbed, none is dropped: what

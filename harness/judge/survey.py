@@ -15,12 +15,13 @@ import torch
 
 from harness import problem as problem_files
 from harness.config import Settings
-from harness.draws import Draw, GradDraw, Mix
+from harness.draws import Draw, GradDraw
 from harness.errors import ProblemError
 from harness.judge import compare
 from harness.judge.passes import PASSES, Ask, Pass
 from harness.judge.reference import Expected, Reference
 from harness.judge.rules import Rules
+from harness.mixing import Mix
 from harness.records import Phase
 from harness.trees import walk_tensors
 from harness.trial import Call, Trial

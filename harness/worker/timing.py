@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gc
 import math
-import os
 import random
 import statistics
 import time
@@ -20,14 +19,14 @@ from typing import Any
 
 import torch
 
-from harness.draws import Mix, mixes, sample, stretch
-from harness.problem import Draw, Instance
+from harness.mixing import mixes, sample
+from harness.problem import Instance
 from harness.trees import map_tensors, stack, walk_tensors
 from harness.worker.calls import CallSet, Side, plain
 from harness.worker.meters import GateOpened, HostBound, Meter, Unit, WallMeter
+from harness.worker.pool import Pool, bytes_of
 
 KEEP_BYTES = 64 << 20  # outputs kept per epoch for the judge to choose from
-POOL_SHARE = 1 / 8  # of the device's memory; larger values are drawn again, not kept
 RETURN_BYTES = 1 << 30  # up to this much memory goes back to the driver between epochs
 WALL_CALLS = 20  # calls of the ungated wall-clock estimate, at most
 WALL_MS = 1.0  # and about as long
@@ -228,49 +227,10 @@ class Timer:
             map_tensors(lambda t: t.clone() if _storage(t) in inputs else t, plain(output))
             for output in outputs
         ]  # what shares memory with an input would get the values of the next unit
-        if self.kept and _bytes(outputs) * (len(self.kept) + 1) > KEEP_BYTES:
+        if self.kept and bytes_of(outputs) * (len(self.kept) + 1) > KEEP_BYTES:
             self.kept.clear()
         self.kept[self.number] = outputs
 
 
-class Pool:
-    """The draws that the values of an epoch are mixed of."""
-
-    def __init__(self, instance: Instance, seeds: list[int]) -> None:
-        self.seeds = seeds
-        self._instance = instance
-        first = instance.inputs(Draw(seed=seeds[0]))
-        self._drawn = [first]
-        if len(seeds) * _bytes(first) <= POOL_SHARE * _memory_bytes(instance.device):
-            self._drawn += [instance.inputs(Draw(seed=seed)) for seed in seeds[1:]]
-
-    def values(self, index: int) -> list[Any]:
-        if index < len(self._drawn):
-            return self._drawn[index]
-        return self._instance.inputs(Draw(seed=self.seeds[index]))
-
-    @torch.no_grad()
-    def fill(self, inputs: list[Any], index: int, mix: Mix) -> None:
-        """Write the values of draw `index`, mixed with another's, over those of `inputs`."""
-        second = self.values(self.seeds.index(mix.seed))
-        pairs = zip(walk_tensors(self.values(index), ""), walk_tensors(second, ""), strict=True)
-        theirs = {path: (one, other) for (path, one), (_, other) in pairs}
-        for path, tensor in walk_tensors(inputs, ""):
-            one, other = theirs[path]
-            raw = tensor.data  # shares the memory, not the version counter
-            raw.copy_(one)
-            stretch(raw, mix).copy_(stretch(other, mix))
-
-
 def _storage(tensor: torch.Tensor) -> int:
     return torch.Tensor.untyped_storage(tensor).data_ptr()
-
-
-def _memory_bytes(device: torch.device) -> int:
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[1])
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def _bytes(outputs: list[Any]) -> int:
-    return sum(t.numel() * t.element_size() for _, t in walk_tensors(outputs, ""))

@@ -12,12 +12,13 @@ from support import QUICK
 
 from harness.channel import Message
 from harness.config import Settings
-from harness.draws import Draw, mixes
-from harness.judge import device, measure
+from harness.draws import Draw
+from harness.judge import device, measure, stopwatch
 from harness.judge.device import Device
 from harness.judge.measure import Plan, enough, plan, time_mode
 from harness.judge.monitor import CONTENDED, POWER_CAPPED, THROTTLED, Monitor
 from harness.judge.sandbox import WorkerLied
+from harness.mixing import mixes
 from harness.records import Block, Epoch, Timing
 
 SETTINGS = Settings(**(QUICK | {"epochs_min": 3, "epochs_max": 6, "mode_budget_s": 1e4}))
@@ -233,7 +234,7 @@ def test_a_call_of_every_reading_of_the_judges_clock_is_looked_at() -> None:
     found = timing(worker, examiner=eyes)
     assert found.stopwatch_ms is not None
     assert found.stopwatch_ms > 0
-    assert len(eyes.sampled_) == measure.STOPWATCH_READINGS
+    assert len(eyes.sampled_) == stopwatch.READINGS
     orders = [arguments for order, arguments in worker.orders if order == "stopwatch"]
     assert len({order["mix_seed"] for order in orders}) == len(orders)
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from harness.draws import mixes, sample
+from harness.mixing import mixes, sample
 from harness.problem import Draw, Instance
-from harness.worker import meters, timing
+from harness.worker import meters, pool, timing
 from harness.worker.calls import CallSet, Side, call_set
 from harness.worker.faults import ContractFault
 from harness.worker.meters import GateOpened, HostBound, Unit
@@ -140,8 +140,8 @@ def test_without_mixing_the_values_of_a_set_are_those_of_one_draw() -> None:
 
 def test_values_too_large_to_keep_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     logs: list[list[tuple[str, float]]] = [[], []]
-    for log, share in zip(logs, (timing.POOL_SHARE, 0.0), strict=True):
-        monkeypatch.setattr(timing, "POOL_SHARE", share)
+    for log, share in zip(logs, (pool.POOL_SHARE, 0.0), strict=True):
+        monkeypatch.setattr(pool, "POOL_SHARE", share)
         epoch(timer(log))
     assert logs[0] == logs[1]
 

@@ -29,7 +29,7 @@ def reveal(session, order):
     draws = sys.modules["harness.draws"]
     pool = timer.pool
     number = timer.mix_seed + order["unit"]
-    chosen = draws.mixes(number, pool.seeds, len(timer.sets), mix=timer.mix)
+    chosen = sys.modules["harness.mixing"].mixes(number, pool.seeds, len(timer.sets), mix=timer.mix)
     first, mix = chosen[order["call"]]
     draw = draws.Draw(seed=pool.seeds[first], mix=mix)
     return {}, {"output": waves(session.instance.inputs(draw)[0])}
