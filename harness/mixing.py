@@ -63,14 +63,14 @@ SAMPLES = 1024
 
 def sample(tensor: torch.Tensor, seed: int) -> torch.Tensor:
     """Values at `SAMPLES` places, or as many as there are, that follow from `seed`; flat."""
-    places = sample_places(tensor.numel(), seed).to(tensor.device)
-    return tensor.reshape(-1)[places]
+    return tensor.reshape(-1)[_places(tensor.numel(), seed, tensor.device)]
 
 
 @functools.lru_cache(maxsize=64)
-def sample_places(count: int, seed: int) -> torch.Tensor:
-    """Which of `count` values are sampled: int64, of the shape [min(count, SAMPLES)]."""
-    source = torch.Generator().manual_seed(seed)
+def _places(count: int, seed: int, device: torch.device) -> torch.Tensor:
+    """Which of `count` values are sampled: int64, of the shape [min(count, SAMPLES)]. The same on
+    every device; kept, for a copy to a device would make the host wait in every call."""
     if count <= SAMPLES:
-        return torch.arange(count)
-    return torch.randint(count, (SAMPLES,), generator=source)
+        return torch.arange(count, device=device)
+    source = torch.Generator().manual_seed(seed)
+    return torch.randint(count, (SAMPLES,), generator=source).to(device)
