@@ -11,7 +11,7 @@ from harness.mixing import Mix, stretch
 from harness.problem import Draw, Instance
 from harness.trees import walk_tensors
 
-POOL_SHARE = 1 / 8  # of the device's memory; larger values are drawn again, not kept
+POOL_SHARE = 1 / 4  # of the device's memory; larger values are drawn again, not kept
 
 
 class Pool:
