@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from harness import commands, config, recompute, report, run
+from harness import commands, config, identity, recompute, report, run
 from harness.config import PRESETS
 from harness.errors import HarnessError
 from harness.records import MODES, Row
@@ -52,12 +52,19 @@ def _evaluate(arguments: list[str]) -> int:
         output=options.output,
         fresh=options.fresh,
         build_only=options.build_only,
+        require_backward=options.require_backward,
+        self_check=options.self_check,
     )
     with _Screen(json_rows=options.json) as screen:
         rows = run.execute(request, screen)
     if not options.json:
         _print_tables(rows)
-    return 0 if all(row.verdict.status.fine for row in rows) else 1
+    fine = all(row.verdict.status.fine for row in rows)
+    for row in rows if options.self_check else ():
+        for complaint in identity.complaints(row):
+            print(f"{row.problem}: the reference against itself: {complaint}", file=sys.stderr)
+            fine = False
+    return 0 if fine else 1
 
 
 def _print_tables(rows: list[Row]) -> None:
@@ -186,7 +193,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--solution-dir", type=Path, default=run.ROOT / "solutions", help="folder of solutions")
     add("--device", help="auto, cpu, cuda or cuda:N")
     add("--dtype", help="float32, float16, bfloat16 or float64")
-    add("--size", help="auto, full, or a size that the problem names (smoke, odd)")
+    add(
+        "--size", help="auto, full, fit, a size that the problem names, or constants: rows=8,dim=64"
+    )
     add("--trials", type=int, help="correctness trials, each on fresh secret inputs")
     add("--modes", type=lambda text: tuple(text.split(",")), help="timed: " + ",".join(MODES))
     add("--sandbox", help="isolation of workers: auto, default or strict")
@@ -196,6 +205,12 @@ def _parser() -> argparse.ArgumentParser:
         default=PRESETS / "default.yaml",
         help=f"preset: {presets}, or a file",
     )
+    add(
+        "--require-backward",
+        action="store_true",
+        help="also of suites that ask for a forward only (KernelBench's)",
+    )
+    add("--self-check", action="store_true", help="judge each reference as its own solution")
     add("--cuda-arch", help="architecture to build for without a GPU, such as 9.0")
     add("--json", action="store_true", help="rows as JSON lines on standard output")
     add("--output", type=Path, help="results CSV; default: results/DEVICE.csv")
