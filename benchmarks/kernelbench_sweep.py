@@ -106,7 +106,7 @@ def _in_a_process(name: str, path: Path, options: argparse.Namespace) -> dict[st
     """What is known of a problem when its process ends, by itself or at the limit."""
     line: dict[str, Any] = dict.fromkeys(COLUMNS, "") | {"problem": name, "size": options.size}
     server = multiprocessing.get_context("forkserver")  # imports once, and never touches the GPU
-    server.set_forkserver_preload(["torch", "harness.run", "harness.judge.lint"])
+    server.set_forkserver_preload(["torch._dynamo", "harness.run", "harness.judge.lint"])
     ours, theirs = server.Pipe(duplex=False)
     process = server.Process(target=_examine, args=(theirs, name, path, options))
     began, step = time.monotonic(), STEPS[0]

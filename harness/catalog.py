@@ -12,7 +12,7 @@ from harness.records import Problem, Solution
 from harness.source import read_problem, read_solution
 
 _LEVEL = re.compile(r"level_?(\d+)")  # the folder of a suite's level, as KernelBench has them
-_NUMBER = re.compile(r"(\d+)_")  # that a problem's stem begins with
+_NUMBER = re.compile(r"(\d+)(?:_|$)")  # that a problem's stem begins with
 #: A sample in a folder of generations: level, problem, sample.
 _SAMPLE = re.compile(r"level_\d+_problem_\d+_sample_(\d+)(_kernel)?")
 SUFFIXES = (".py", ".txt", ".md")  # of solutions; `.py` is taken whole, the others are answers

@@ -99,20 +99,23 @@ class Instance:
     def _arguments(self, given: Any) -> tuple[list[Any], dict[str, Any]]:
         """What `get_init_inputs` returned, as positional and keyword arguments.
 
-        `[[...], {...}]` is both at once, unless `Model` takes those two as they are.
+        `[[...], {...}]` is both at once where the names are those of Model's arguments, or where
+        Model does not take a list and a dict.
         """
         if isinstance(given, dict):
             return [], given
         if not isinstance(given, list | tuple):
             kind = type(given).__name__
             raise ProblemError(f"get_init_inputs returns a {kind}, not a list", path=self.path)
-        if [type(item) for item in given] == [list, dict] and not self._takes(given):
-            return given[0], given[1]
+        if [type(item) for item in given] == [list, dict]:
+            named = bool(given[1]) and self._takes(*given[0], **given[1])
+            if named or not self._takes(*given):
+                return given[0], given[1]
         return list(given), {}
 
-    def _takes(self, arguments: list[Any] | tuple[Any, ...]) -> bool:
+    def _takes(self, *arguments: Any, **options: Any) -> bool:
         try:
-            inspect.signature(self._module["Model"]).bind(*arguments)
+            inspect.signature(self._module["Model"]).bind(*arguments, **options)
         except TypeError:
             return False
         return True

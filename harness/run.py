@@ -235,7 +235,7 @@ def _sized(
 
 
 def _needs_device(context: Context, solution: Solution) -> bool:
-    return not solution.fault and context.device.type in solution.devices
+    return evaluate.refusal(context, solution) is None
 
 
 def _one(

@@ -21,7 +21,7 @@ import torch
 import harness
 from harness import results, stats
 from harness.errors import ProblemError
-from harness.judge import audit, baseline, checks, device, limit
+from harness.judge import audit, baseline, checks, device, limit, toolchain
 from harness.judge.baseline import Baseline
 from harness.judge.context import Context
 from harness.judge.measure import time_mode
@@ -240,6 +240,8 @@ def refusal(context: Context, solution: Solution) -> Verdict | None:
     """The verdict that the text alone decides, or None."""
     if solution.fault:
         return _verdict(Status.CONTRACT_ERROR, Phase.FIND, solution.fault)
+    if absent := toolchain.absent(solution.packages):
+        return _verdict(Status.SKIPPED, Phase.FIND, absent)
     if context.device.type not in solution.devices:
         needs = " or ".join(d.upper() for d in solution.devices)
         here = context.device.type.upper()
