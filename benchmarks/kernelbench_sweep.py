@@ -29,7 +29,7 @@ from harness import catalog, config, fit, identity, run
 from harness.binding import NoBackward
 from harness.config import Settings
 from harness.draws import Draw, GradDraw
-from harness.errors import HarnessError
+from harness.errors import HarnessError, ProblemError
 from harness.judge import device, lint
 from harness.judge.outcomes import DOUBTFUL, Outcome
 from harness.judge.reference import Reference
@@ -182,12 +182,16 @@ def _backward(reference: Reference) -> str:
         result = reference.call(Draw(seed=1), GradDraw(seed=1))
     except NoBackward:
         return "not differentiable"
+    except ProblemError as error:
+        return f"eager cannot: {_short(error).partition('failed: ')[2][:120]}"
     missing = sum(grad is None for grad in result.grads.values())
     return f"{len(result.grads) - missing} gradients" + (f", {missing} None" if missing else "")
 
 
 def _lint(reference: Reference) -> dict[str, str]:
-    findings = lint.lint(reference, Settings(device=reference.instance.device.type))
+    findings = lint.lint(
+        reference, Settings(device=reference.instance.device.type, require_backward=False)
+    )
     bad = [f for f in findings if f.outcome in DOUBTFUL]
     passes = [f for f in bad if f.outcome is Outcome.PASSES]
     notes = [f"{f.outcome.value}: {f.mutant} ({f.part})" for f in (passes + bad)[:4]]

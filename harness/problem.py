@@ -148,7 +148,10 @@ class Instance:
             with torch.device(where):
                 return self.guard("get_inputs", lambda: self._module["get_inputs"]())
 
-        given = self._where_it_can(self._drawn_on, draw)
+        if self.device.type == "meta":  # which is there to allocate nothing
+            given = draw(self.device)
+        else:
+            given = self._where_it_can(self._drawn_on, draw)
         if not isinstance(given, list | tuple):
             kind = type(given).__name__
             raise ProblemError(f"get_inputs returns a {kind}, not a list", path=self.path)
@@ -160,7 +163,7 @@ class Instance:
         try:
             return make(where)
         except ProblemError as error:
-            if where.type not in ("cpu", "meta"):
+            if where.type != "cpu":
                 with contextlib.suppress(ProblemError):
                     return make(torch.device("cpu"))
             raise error
