@@ -77,6 +77,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--size", default=FULL, help="full (as written), fit, or another")
+    parser.add_argument("--fit-ms", type=float, help="of a forward, for --size fit: lint runs many")
     parser.add_argument("--lint", action="store_true", help="mutants of each reference as well")
     parser.add_argument("--self-check", action="store_true", help="evaluate each against itself")
     parser.add_argument("--config", help="preset of the self-check")
@@ -148,7 +149,10 @@ def _steps(name: str, path: Path, options: argparse.Namespace) -> Any:
     yield "size", {}
     size = options.size
     if size == fit.FIT:
-        size = fit.fitted(source, str(path), dtype=dtype, device=where)
+        budget = fit.budget_of(where)
+        if options.fit_ms:
+            budget = fit.Cost(bytes=budget.bytes, forward_s=options.fit_ms / 1e3)
+        size = fit.fitted(source, str(path), dtype=dtype, device=where, budget=budget)
     yield "model", {"size": size}
     instance = Instance(source=source, path=str(path), size=size, dtype=dtype, device=where)
     reference = Reference(instance, weights_seed=1)

@@ -33,7 +33,7 @@ from harness.trees import walk_tensors
 FIT = "fit"
 LEAST = 2  # no constant is made smaller: one row would hide what a kernel does with several
 GPU_SHARE = 0.4  # of its memory: a worker holds the inputs and two models
-OPERATIONS = 3_000  # of a forward: more are not counted, they take too long on any CPU
+OPERATIONS = 2_000  # of a forward: more are not counted, they take too long on any CPU
 GAIN = 0.75  # a constant stays as it is where less of it hardly helps
 CPU_SHARE = 1 / 5  # of the machine's: judge, worker and a float64 oracle hold it all at once
 FORWARD_S = 0.05  # a forward on a CPU, by the rates below: an evaluation runs hundreds of them
@@ -113,11 +113,9 @@ class _Scale:
         if self._excess(self.cost) > 1 and len(names) > 1:
             self._shrink({name: self.chosen.get(name, value) for name, value in names.items()})
         if self.cost.bytes > self.budget.bytes:
-            raise ProblemError(
-                "the reference does not fit the device, and halving "
-                f"{', '.join(names) or 'nothing (get_inputs reads no constants)'} does not mend it",
-                path=self.path,
-            )
+            mended = f"halving {', '.join(names)} does not mend it"
+            text = mended if names else "get_inputs reads no constant that could be halved"
+            raise ProblemError(f"the reference does not fit the device; {text}", path=self.path)
         return stated(self.chosen)
 
     def _excess(self, cost: Cost) -> float:
@@ -143,11 +141,18 @@ class _Scale:
             while best > 1 and excess(best - 1) <= 1:
                 best -= 1
         else:  # nothing fits: as small as it still runs
-            best = next((n for n in range(most, 0, -1) if excess(n) < math.inf), 0)
+            best = next((n for n in range(most, 0, -1) if excess(n) and costs[n]), 0)
         cost = costs.get(best)
-        if cost is not None and self._excess(cost) < GAIN * self._excess(self.cost):
+        if cost is not None and self._gains(cost):
             self.chosen |= halved(best)
             self.cost = cost
+
+    def _gains(self, cost: Cost) -> bool:
+        """Whether it is clearly less than what was found so far."""
+        now, before = self._excess(cost), self._excess(self.cost)
+        if now == before == math.inf:
+            return cost.bytes < GAIN * self.cost.bytes
+        return now < GAIN * before
 
     def _try(self, constants: dict[str, int]) -> Cost | None:
         """The cost with `constants`; None where the reference fails with them."""
