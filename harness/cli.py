@@ -20,6 +20,7 @@ from harness import commands, config, identity, recompute, report, run
 from harness.config import PRESETS
 from harness.errors import HarnessError
 from harness.records import MODES, Row
+from harness.suites import Outcome
 
 EXIT_INTERRUPTED = 130
 
@@ -93,7 +94,7 @@ def _recompute(arguments: list[str]) -> int:
     return 1 if any(comparison.differences for comparison in compared) else 0
 
 
-def _shown(command: Callable[[list[str]], commands.Outcome]) -> Callable[[list[str]], int]:
+def _shown(command: Callable[[list[str]], Outcome]) -> Callable[[list[str]], int]:
     """A command of commands.py, its outcome printed: a text as it is, else rendered."""
 
     def run_it(arguments: list[str]) -> int:

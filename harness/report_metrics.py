@@ -16,16 +16,18 @@ Cells = list[list[str]]
 
 
 def screen(found: Metrics) -> RenderableType:
-    """One table a device and dtype, and what its columns mean."""
+    """One table a device, dtype and level, a column for each mode and baseline."""
     parts: list[RenderableType] = []
     for place, sections in _places(found.sections):
-        header, *lines = cells(sections)
-        table = Table(title=place, title_justify="left", box=None, pad_edge=False)
-        for number, name in enumerate(header):
-            table.add_column(name, justify="left" if number < 3 else "right")
-        for line in lines:
-            table.add_row(*line)
-        parts.append(table)
+        for level in dict.fromkeys(section.level for section in sections):
+            header, *lines = cells([s for s in sections if s.level == level])
+            table = Table(title=f"{place}, {level}", title_justify="left", box=None)
+            table.add_column("")
+            for line in lines:
+                table.add_column(f"{line[1]}\n{line[2]}", justify="right", no_wrap=True)
+            for number in range(3, len(header)):
+                table.add_row(header[number], *(line[number] for line in lines))
+            parts += [table, Text("")]
     return Group(*parts, *(Text(line) for line in notes(found)))
 
 

@@ -13,6 +13,7 @@ HARNESS = Path(__file__).resolve().parent.parent / "harness"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "api"),
     ("commands",),
+    ("suites",),
     ("doctor", "fitness"),
     ("run", "recompute", "report_compare", "doctor_gpu", "doctor_tools"),
     ("report", "judge.evaluate"),
