@@ -24,7 +24,7 @@ from harness.judge.context import Context
 from harness.judge.reference import Reference
 from harness.judge.sandbox import Worker
 from harness.problem import FULL, Instance
-from harness.records import Problem, Status
+from harness.records import ModeResult, Problem, Status
 from harness.trees import walk_tensors
 
 FOLDER = Path(__file__).resolve().parent / "kernelbench"
@@ -138,6 +138,16 @@ def test_an_identity_of_another_function_does_not_pass(bench: Bench) -> None:
         case = evaluate.open_case(bench.context(), problem, FULL)
     row = evaluate.evaluate(case, identity.solution(other, FULL))[0]
     assert row.verdict.status is Status.WRONG_OUTPUT
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "told"),
+    [(0.98, 1.02, 0), (1.004, 1.02, 0), (0.97, 0.996, 0), (1.01, 1.03, 1), (0.9, 0.99, 1)],
+)
+def test_an_interval_without_one_is_told(low: float, high: float, told: int) -> None:
+    result = ModeResult(speedup=(low + high) / 2, low=low, high=high)
+    row = mock.Mock(modes={"forward": result, "backward": ModeResult()})
+    assert len(identity.complaints(row)) == told
 
 
 # --- where things are made ------------------------------------------------------------------------
