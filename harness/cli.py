@@ -16,11 +16,12 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from harness import commands, config, recompute, report, run, watch
+from harness import commands, config, identity, recompute, report, run, watch
 from harness.arguments import parser_of
 from harness.config import PRESETS
 from harness.errors import HarnessError, RequestError
 from harness.records import MODES, Row
+from harness.suites import Outcome
 
 EXIT_INTERRUPTED = 130
 
@@ -53,6 +54,8 @@ def _evaluate(arguments: list[str]) -> int:
         output=options.output,
         fresh=options.fresh,
         build_only=options.build_only,
+        require_backward=options.require_backward,
+        self_check=options.self_check,
     )
     if options.watch:
         return _watch(request, json_rows=options.json)
@@ -60,7 +63,12 @@ def _evaluate(arguments: list[str]) -> int:
         rows = run.execute(request, screen)
     if not options.json:
         _print_tables(rows)
-    return _status(rows)
+    fine = _status(rows) == 0
+    for row in rows if options.self_check else ():
+        for complaint in identity.complaints(row):
+            print(f"{row.problem}: the reference against itself: {complaint}", file=sys.stderr)
+            fine = False
+    return 0 if fine else 1
 
 
 def _status(rows: list[Row]) -> int:
@@ -118,7 +126,7 @@ def _recompute(arguments: list[str]) -> int:
     return 1 if any(comparison.differences for comparison in compared) else 0
 
 
-def _shown(command: Callable[[list[str]], commands.Outcome]) -> Callable[[list[str]], int]:
+def _shown(command: Callable[[list[str]], Outcome]) -> Callable[[list[str]], int]:
     """A command of commands.py, its outcome printed: a text as it is, else rendered."""
 
     def run_it(arguments: list[str]) -> int:
@@ -221,7 +229,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--solution-dir", type=Path, default=run.ROOT / "solutions", help="folder of solutions")
     add("--device", help="auto, cpu, cuda or cuda:N")
     add("--dtype", help="float32, float16, bfloat16 or float64")
-    add("--size", help="auto, full, or a size that the problem names (smoke, odd)")
+    add(
+        "--size", help="auto, full, fit, a size that the problem names, or constants: rows=8,dim=64"
+    )
     add("--trials", type=int, help="correctness trials, each on fresh secret inputs")
     add("--modes", type=lambda text: tuple(text.split(",")), help="timed: " + ",".join(MODES))
     add(
@@ -237,6 +247,12 @@ def _parser() -> argparse.ArgumentParser:
         default=PRESETS / "default.yaml",
         help=f"preset: {presets}, or a file",
     )
+    add(
+        "--require-backward",
+        action="store_true",
+        help="also of suites that ask for a forward only (KernelBench's)",
+    )
+    add("--self-check", action="store_true", help="judge each reference as its own solution")
     add("--cuda-arch", help="architecture to build for without a GPU, such as 9.0")
     add("--json", action="store_true", help="rows as JSON lines on standard output")
     add(

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from rich.console import Group, RenderableType
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -24,13 +24,13 @@ from harness import (
     report_compare,
     run,
     scaffold,
+    suites,
 )
 from harness.arguments import parser_of
 from harness.errors import MachineError, RequestError
 from harness.findings import State
 from harness.report import one_line
-
-Outcome = tuple[RenderableType, int]  # what to show, exit status
+from harness.suites import Outcome
 
 
 def compare(arguments: list[str]) -> Outcome:
@@ -153,4 +153,5 @@ COMMANDS: dict[str, Callable[[list[str]], Outcome]] = {
     "lint": lint,
     "new": new,
     **commands_rows.COMMANDS,
+    **suites.COMMANDS,
 }

@@ -43,7 +43,8 @@ class Settings:
 
     size: str = "auto"
     """Name of a problem's size; `auto` is `smoke` on a CPU, and on a GPU the largest whose
-    reference takes at most 45 % of the memory (harness/footprint.py)."""
+    reference takes at most 45 % of the memory (harness/footprint.py). `fit` halves the problem's
+    constants until it fits the device; `batch_size=16,dim=1024` sets them outright."""
 
     trials: int = 5
     """Correctness trials, each with inputs from a fresh secret seed."""
@@ -186,7 +187,10 @@ _ARCH = r"\d{1,2}\.\d[af]?(\+PTX)?"
 RULES: dict[str, Rule] = {
     "device": _text(r"auto|cpu|cuda(:\d{1,3})?", "auto, cpu, cuda or cuda:N"),
     "dtype": _one_of(DTYPES),
-    "size": _text(r"\w[\w.-]*", "auto or the name of one of the problem's sizes"),
+    "size": _text(
+        r"\w[\w.-]*|[A-Za-z_]\w*=\d{1,18}(,[A-Za-z_]\w*=\d{1,18})*",
+        "auto, fit, the name of one of the problem's sizes, or constants such as batch_size=16",
+    ),
     "trials": _whole(1, 1000),
     "variations": _some_of(VARIATIONS),
     "layouts": _some_of(LAYOUTS, least=0),

@@ -7,25 +7,27 @@ the draw only ends up with other inputs than those that its answer is judged by.
 
 from __future__ import annotations
 
-import ast
+import contextlib
 import inspect
 import random
 import sys
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
+from harness import constants
+from harness.constants import FULL, sizes
 from harness.draws import VARIATIONS, Draw, lay_out, vary
-from harness.errors import ProblemError, RequestError
+from harness.errors import ProblemError
 from harness.mixing import mix_in
 from harness.trees import map_tensors, walk_tensors
 
 __all__ = ["FULL", "Draw", "Instance", "sizes"]
 
-FULL = "full"  # the size of the constants as written
+_T = TypeVar("_T")
 
 
 class Instance:
@@ -43,6 +45,8 @@ class Instance:
         self.size = size
         self.dtype = dtype
         self.device = device
+        self._made_on = self._drawn_on = device
+        self._source = source
         self._module = _execute(source, path, size)
         for name in ("Model", "get_inputs"):
             if not callable(self._module.get(name)):
@@ -69,6 +73,11 @@ class Instance:
             )
 
     @property
+    def leading(self) -> dict[str, int]:
+        """The whole numbers that `get_inputs` reads, the leading dimension first."""
+        return constants.leading(self._source, self._module)
+
+    @property
     def variations(self) -> tuple[str, ...]:
         """The file's own `VARIATIONS`: those that its inputs allow; without them, all."""
         return tuple(self._module.get("VARIATIONS", VARIATIONS))
@@ -82,35 +91,92 @@ class Instance:
         }
 
     def construct(self, cls: type[torch.nn.Module] | Callable[..., Any], seed: int) -> Any:
-        """`cls(*get_init_inputs())` on the device, its random numbers drawn from `seed`."""
+        """`cls` of `get_init_inputs()` on the device, its random numbers drawn from `seed`.
+
+        Made where the reference could be made: `model` has found that out.
+        """
         _seed(seed)
-        with torch.device(self.device):
-            arguments = self.guard("get_init_inputs", lambda: self._module["get_init_inputs"]())
-            model = cls(**arguments) if isinstance(arguments, dict) else cls(*arguments)
+        with torch.device(self._made_on):
+            given = self.guard("get_init_inputs", lambda: self._module["get_init_inputs"]())
+            given = map_tensors(lambda tensor: tensor.to(self.device), given)
+            arguments, options = self._arguments(given)
+            model = cls(*arguments, **options)
         is_module = isinstance(model, torch.nn.Module)
         return model.to(device=self.device, dtype=self.dtype) if is_module else model
 
+    def _arguments(self, given: Any) -> tuple[list[Any], dict[str, Any]]:
+        """What `get_init_inputs` returned, as positional and keyword arguments.
+
+        `[[...], {...}]` is both at once where the names are those of Model's arguments, or where
+        Model does not take a list and a dict.
+        """
+        if isinstance(given, dict):
+            return [], given
+        if not isinstance(given, list | tuple):
+            kind = type(given).__name__
+            raise ProblemError(f"get_init_inputs returns a {kind}, not a list", path=self.path)
+        if [type(item) for item in given] == [list, dict]:
+            named = bool(given[1]) and self._takes(*given[0], **given[1])
+            if named or not self._takes(*given):
+                return given[0], given[1]
+        return list(given), {}
+
+    def _takes(self, *arguments: Any, **options: Any) -> bool:
+        try:
+            inspect.signature(self._module["Model"]).bind(*arguments, **options)
+        except TypeError:
+            return False
+        return True
+
     def model(self, seed: int) -> torch.nn.Module:
         """The reference with weights drawn from `seed`."""
-        model: torch.nn.Module = self.guard(
-            "Model", lambda: self.construct(self._module["Model"], seed)
-        )
-        return model
+
+        def make(where: torch.device) -> torch.nn.Module:
+            self._made_on = where
+            model: torch.nn.Module = self.guard(
+                "Model", lambda: self.construct(self._module["Model"], seed)
+            )
+            return model
+
+        return self._where_it_can(self._made_on, make)
 
     def inputs(self, draw: Draw) -> list[Any]:
         """The forward arguments of `draw`, on the device, cast, varied. No grad is required."""
         with torch.no_grad():
-            inputs = self._drawn(draw.seed)
+            inputs = self.drawn(draw.seed)
             if draw.mix is not None:
-                mix_in(inputs, self._drawn(draw.mix.seed), draw.mix)
+                mix_in(inputs, self.drawn(draw.mix.seed), draw.mix)
             vary(inputs, draw)
             return lay_out(inputs, draw)
 
-    def _drawn(self, seed: int) -> list[Any]:
-        _seed(seed)
-        with torch.device(self.device):
-            drawn = self.guard("get_inputs", lambda: list(self._module["get_inputs"]()))
-        return [map_tensors(self._cast, value) for value in drawn]
+    def drawn(self, seed: int) -> list[Any]:
+        """The forward arguments as the file makes them from `seed`, on the device, cast."""
+
+        def draw(where: torch.device) -> Any:
+            self._drawn_on = where
+            _seed(seed)
+            with torch.device(where):
+                return self.guard("get_inputs", lambda: self._module["get_inputs"]())
+
+        if self.device.type == "meta":  # which is there to allocate nothing
+            given = draw(self.device)
+        else:
+            given = self._where_it_can(self._drawn_on, draw)
+        if not isinstance(given, list | tuple):
+            kind = type(given).__name__
+            raise ProblemError(f"get_inputs returns a {kind}, not a list", path=self.path)
+        return [map_tensors(self._cast, value) for value in given]
+
+    def _where_it_can(self, where: torch.device, make: Callable[[torch.device], _T]) -> _T:
+        """What `make` gives on the device, or on the CPU where the file's code works only there
+        (a generator of the CPU, tensors from NumPy)."""
+        try:
+            return make(where)
+        except ProblemError as error:
+            if where.type != "cpu":
+                with contextlib.suppress(ProblemError):
+                    return make(torch.device("cpu"))
+            raise error
 
     def input_names(self, inputs: list[Any]) -> list[str]:
         """What `inputs` are called: forward's arguments, then `input3`, `input4`, ..."""
@@ -154,66 +220,14 @@ def _seed(seed: int) -> None:
     np.random.seed(seed % 2**32)
 
 
-def sizes(source: str, path: str = "the problem file") -> tuple[str, ...]:
-    """The size names that a problem file offers: `full`, and the keys of its `SIZES`.
-
-    Raises `ProblemError` for `SIZES` that cannot be read.
-    """
-    return (FULL, *(name for name in _sizes(ast.parse(source), path) if name != FULL))
-
-
-def _sizes(tree: ast.Module, path: str) -> dict[str, dict[str, Any]]:
-    for node in tree.body:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and _assigned(node) == "SIZES":
-            try:
-                table = ast.literal_eval(node.value)  # type: ignore[arg-type]
-                return {str(name): dict(constants) for name, constants in table.items()}
-            except (ValueError, TypeError, AttributeError):
-                raise ProblemError(
-                    'SIZES must be literal, such as {"smoke": {"ROWS": 16}}',
-                    path=path,
-                    line=node.lineno,
-                ) from None
-    return {}
-
-
-def _assigned(node: ast.Assign | ast.AnnAssign) -> str | None:
-    """The name that gets a value: `NAME = ...` or `NAME: type = ...`."""
-    target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-    return target.id if isinstance(target, ast.Name) and node.value is not None else None
-
-
 def _execute(source: str, path: str, size: str) -> dict[str, Any]:
-    """The file's namespace with the constants of `size` in place of those as written.
-
-    The assignments are replaced before the file runs, so constants derived from them follow.
-    """
-    try:
-        tree = ast.parse(source, filename=path)
-        overrides = {} if size == FULL else _sizes(tree, path)[size]
-    except SyntaxError as error:
-        raise ProblemError(error.msg, path=path, line=error.lineno) from error
-    except KeyError:
-        raise RequestError(
-            f"{path} has no size {size!r}; it has {', '.join(sizes(source, path))}"
-        ) from None
-    replaced = set()
-    for node in tree.body:
-        if isinstance(node, ast.Assign | ast.AnnAssign):
-            name = _assigned(node)
-            if name in overrides:
-                value = ast.parse(repr(overrides[name]), mode="eval").body
-                node.value = ast.copy_location(value, node)
-                replaced.add(name)
-    if missing := set(overrides) - replaced:
-        raise ProblemError(
-            f"SIZES[{size!r}] sets {sorted(missing)}, which the file never assigns", path=path
-        )
+    """The file's namespace, with the constants of `size`."""
+    tree = constants.at_size(source, path, size)
     module = types.ModuleType("problem_under_test")
     module.__file__ = path
     sys.modules[module.__name__] = module
     try:
-        exec(compile(ast.fix_missing_locations(tree), path, "exec"), module.__dict__)
+        exec(compile(tree, path, "exec"), module.__dict__)
     except Exception as error:
         raise ProblemError(
             f"{type(error).__name__}: {error}", path=path, line=_line_in(error, path)

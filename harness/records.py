@@ -76,8 +76,9 @@ class Solution:
     """A solution file, as text; the judge never imports it.
 
     `source` is Python: the file itself, or the block taken from a model's answer, which
-    `note` then names. `devices` are the device types that it can run on. `fault` is set where
-    the text cannot be a solution at all (a syntax error, no ModelNew): a contract error.
+    `note` then names. `devices` are the device types that it can run on, `packages` the kernel
+    languages that it imports (modules of `syntax.PACKAGES`). `fault` is set where the text
+    cannot be a solution at all (a syntax error, no ModelNew): a contract error.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Solution:
     source: str
     digest: str
     devices: tuple[str, ...]
+    packages: tuple[str, ...] = ()
     note: str = ""
     fault: str | None = None
 

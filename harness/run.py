@@ -5,6 +5,7 @@ Nothing here prints: an `Observer` is told.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import os
 import secrets
@@ -13,7 +14,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from harness import catalog, footprint, problem, results, samples, source
+import torch
+
+from harness import (
+    catalog,
+    constants,
+    fit,
+    footprint,
+    identity,
+    problem,
+    results,
+    samples,
+    source,
+)
 from harness.config import Settings
 from harness.errors import MachineError, ProblemError, RequestError
 from harness.judge import device, evaluate, isolation, toolchain
@@ -41,6 +54,10 @@ class Request:
     output: Path | None = None
     fresh: bool = False
     build_only: bool = False
+    require_backward: bool = False
+    """Also of suites that ask for a forward only (`level1/...`, as KernelBench's do)."""
+    self_check: bool = False
+    """Judge each reference as its own solution, in place of the solutions."""
 
     @property
     def folder(self) -> Path:
@@ -78,7 +95,7 @@ def find(request: Request) -> list[Job]:
     if not found:
         raise RequestError(f"no problem files in {request.problem_dir}")
     jobs = [_job(request, name, path) for name, path in found]
-    if not any(job.solutions for job in jobs):
+    if not request.self_check and not any(job.solutions for job in jobs):
         raise RequestError(f"no solutions in {request.solution_dir}, for any of the problems")
     return jobs
 
@@ -91,6 +108,8 @@ def _job(request: Request, name: str, path: Path) -> Job:
     except ProblemError as error:
         fault = error
         found = Problem(name=name, path=str(path), source="", digest="")
+    if request.self_check:
+        return Job(problem=found, fault=fault)
     if request.solution:
         solutions = [catalog.load_solution(request.solution, request.solution_dir, found)]
     else:
@@ -120,7 +139,8 @@ def execute(request: Request, observer: Observer) -> list[Row]:
     sizes = [size_of(request.settings, context, job) for job in jobs]
     rows: list[Row] = []
     for job, size in zip(jobs, sizes, strict=True):
-        for row in _evaluate(request, context, job, size, output, observer):
+        own = context.on(_settings_for(request, job.problem))
+        for row in _evaluate(request, own, job, size, output, observer):
             observer.row(row)
             rows.append(row)
     return rows
@@ -172,6 +192,8 @@ def size_of(settings: Settings, context: Context, job: Job) -> str:
     """
     if job.fault is not None:
         return ""
+    if settings.size == fit.FIT or constants.STATED.fullmatch(settings.size):
+        return settings.size
     known = problem.sizes(job.problem.source, job.problem.path)
     if settings.size == "auto":
         if context.device.type == "cpu":
@@ -193,8 +215,11 @@ def _evaluate(
     request: Request, context: Context, job: Job, size: str, output: Path, observer: Observer
 ) -> Iterable[Row]:
     case: Case | None = None
-    fault = job.fault
-    for solution in job.solutions:
+    size, fault = _sized(request, context, job, size)
+    solutions = job.solutions
+    if request.self_check:
+        solutions = [identity.solution(job.problem, problem.FULL if fault else size)]
+    for solution in solutions:
         observer.begin(job.problem.name, solution.name, size)
         if request.build_only:
             yield evaluate.build_only(context, job.problem, solution, observer.note)
@@ -217,8 +242,29 @@ def _evaluate(
         yield row
 
 
+def _settings_for(request: Request, found: Problem) -> Settings:
+    """A suite that asks for a forward only gets what it asks for."""
+    if request.require_backward or catalog.level_of(found.name) is None:
+        return request.settings
+    return dataclasses.replace(request.settings, require_backward=False)
+
+
+def _sized(
+    request: Request, context: Context, job: Job, size: str
+) -> tuple[str, ProblemError | None]:
+    """The size, worked out where it is to fit the device, and why the problem cannot be used."""
+    if job.fault is not None or size != fit.FIT or request.build_only:
+        return size, job.fault
+    dtype: torch.dtype = getattr(torch, context.settings.dtype)
+    found, where = job.problem, context.device.torch
+    try:
+        return fit.fitted(found.source, found.path, dtype=dtype, device=where), None
+    except ProblemError as error:
+        return size, error
+
+
 def _needs_device(context: Context, solution: Solution) -> bool:
-    return not solution.fault and context.device.type in solution.devices
+    return evaluate.refusal(context, solution) is None
 
 
 def _one(

@@ -51,12 +51,14 @@ def read_solution(name: str, path: Path, problem: Problem) -> Solution:
     """`path` as a solution of `problem`. Whatever is wrong with it becomes its `fault`."""
     text, note, first = "", "", 1
     fault, devices = None, syntax.DEVICE_TYPES
+    packages: tuple[str, ...] = ()
     try:
         # A stray byte in a comment is no fault: latin-1 takes any.
         text = _read(path, "utf-8", "latin-1")
         if path.suffix.lower() != ".py":
             text, first, note = _from_answer(text)
-        devices = syntax.devices(_solution_tree(text))
+        tree = _solution_tree(text)
+        devices, packages = syntax.devices(tree), syntax.packages(tree)
     except BadSource as error:
         line = f":{error.line + first - 1}:" if error.line else ""
         fault = f"{path.name}{line} {error.reason}"
@@ -69,6 +71,7 @@ def read_solution(name: str, path: Path, problem: Problem) -> Solution:
         source=text,
         digest=_digest(text),
         devices=devices,
+        packages=packages,
         note=note,
         fault=fault,
     )

@@ -13,6 +13,16 @@ from collections.abc import Iterator
 DEVICE_TYPES: tuple[str, ...] = ("cpu", "cuda")
 #: Modules whose import means that a solution needs a GPU.
 GPU_MODULES = {"triton", "tilelang", "cutlass", "cupy", "pycuda", "cuda", "numba.cuda"}
+#: Kernel languages that a torch installation need not have: module -> what to install.
+PACKAGES = {
+    "triton": "triton",
+    "tilelang": "tilelang",
+    "cutlass": "nvidia-cutlass-dsl",  # CuTe DSL is its module cutlass.cute
+    "cupy": "cupy-cuda12x",
+    "numba": "numba",
+    "pycuda": "pycuda",
+    "cuda": "cuda-python",
+}
 _CUDA_HEADER = re.compile(r"^\s*#\s*include\s*[<\"](cu(da|blas|dnn)|\w+/cuda/|hip/)", re.MULTILINE)
 _SOURCE_FILE = re.compile(r"\S*(\.cu|\.cpp)")
 
@@ -83,6 +93,18 @@ def devices(tree: ast.Module) -> tuple[str, ...]:
     if words & {"cuda_sources", "with_cuda", ".cu", *GPU_MODULES}:
         return ("cuda",)
     return ("cpu",) if words & {"cpp_sources", ".cpp"} else DEVICE_TYPES
+
+
+def packages(tree: ast.Module) -> tuple[str, ...]:
+    """The modules of `PACKAGES` that a text cannot do without: it imports them at its top, and
+    not in a `try`."""
+    imported: dict[str, None] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            imported |= dict.fromkeys(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            imported[node.module.split(".")[0]] = None
+    return tuple(name for name in imported if name in PACKAGES)
 
 
 def _declared(node: ast.expr) -> tuple[str, ...]:

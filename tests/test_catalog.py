@@ -54,15 +54,50 @@ def test_problems_are_found_in_a_tree_under_their_stems(tmp_path: Path) -> None:
     ):
         write(tmp_path / name, PROBLEM)
     found = catalog.find_problems(tmp_path)
-    assert list(found) == ["1 with spaces", "94_MSELoss", "kl_div"]
-    assert found["94_MSELoss"] == tmp_path / "level1" / "94_MSELoss.py"
+    assert list(found) == ["1 with spaces", "kl_div", "level1/94_MSELoss"]
+    assert found["level1/94_MSELoss"] == tmp_path / "level1" / "94_MSELoss.py"
+
+
+def test_the_folder_of_a_level_is_part_of_the_name(tmp_path: Path) -> None:
+    for name in ("level1/1_A.py", "level2/1_A.py", "level2/2_B.py"):
+        write(tmp_path / name, PROBLEM)
+    assert list(catalog.find_problems(tmp_path)) == ["level1/1_A", "level2/1_A", "level2/2_B"]
+    assert catalog.load_problem("level2/1_A", tmp_path).name == "level2/1_A"
 
 
 def test_colliding_stems_are_told_apart_by_their_folder(tmp_path: Path) -> None:
-    for name in ("level1/1_A.py", "level2/1_A.py", "level2/2_B.py"):
+    for name in ("one/a.py", "two/a.py", "two/b.py"):
         write(tmp_path / name, PROBLEM)
-    assert list(catalog.find_problems(tmp_path)) == ["2_B", "level1/1_A", "level2/1_A"]
-    assert catalog.load_problem("level2/1_A", tmp_path).name == "level2/1_A"
+    assert list(catalog.find_problems(tmp_path)) == ["b", "one/a", "two/a"]
+
+
+def test_a_level_is_named_alike_from_inside_of_it(tmp_path: Path) -> None:
+    write(tmp_path / "level1" / "94_MSELoss.py", PROBLEM)
+    assert list(catalog.find_problems(tmp_path / "level1")) == ["level1/94_MSELoss"]
+    assert (catalog.level_of("level1/94_MSELoss"), catalog.number_of("level1/94_MSELoss")) == (
+        1,
+        94,
+    )
+    assert (catalog.level_of("kl_div"), catalog.number_of("kl_div")) == (None, None)
+
+
+def test_a_folder_of_generations_holds_several_samples_a_problem(tmp_path: Path) -> None:
+    write(tmp_path / "problems" / "level1" / "9_A.py", PROBLEM)
+    problem = catalog.load_problem("9_A", tmp_path / "problems")
+    runs = tmp_path / "run"
+    for name in (
+        "level_1_problem_9_sample_0_kernel.py",
+        "level_1_problem_9_sample_11_kernel.py",
+        "level_1_problem_9_sample_0_prompt.txt",  # what was asked, no solution
+        "level_1_problem_94_sample_0_kernel.py",
+        "level_2_problem_9_sample_0_kernel.py",
+    ):
+        write(runs / name, SOLUTION)
+    found = catalog.find_solutions(runs, problem)
+    assert [s.name for s in found] == ["sample_0", "sample_11"]
+    assert found[1].path == str(runs / "level_1_problem_9_sample_11_kernel.py")
+    assert [catalog.sample_of(s.name) for s in found] == [0, 11]
+    assert catalog.sample_of("cuda") is None
 
 
 @pytest.mark.parametrize(
@@ -71,7 +106,7 @@ def test_colliding_stems_are_told_apart_by_their_folder(tmp_path: Path) -> None:
 def test_a_problem_is_loaded_by_name_or_by_path(tmp_path: Path, wanted: str) -> None:
     path = write(tmp_path / "level1" / "94_MSELoss.py", PROBLEM)
     problem = catalog.load_problem(path if wanted == "PATH" else wanted, tmp_path)
-    assert (problem.name, problem.path) == ("94_MSELoss", str(path))
+    assert (problem.name, problem.path) == ("level1/94_MSELoss", str(path))
     assert problem.source == PROBLEM
     assert len(problem.digest) == 16
     assert set(problem.digest) <= set("0123456789abcdef")

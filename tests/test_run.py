@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,12 +63,12 @@ def request_of(tmp_path: Path) -> Any:
     ) -> run.Request:
         for name, text in (problems or {"tiny": TINY}).items():
             path = tmp_path / "problems" / f"{name}.py"
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         (tmp_path / "solutions").mkdir(exist_ok=True)
         for name, text in solutions.items():
             path = tmp_path / "solutions" / f"{name}.py"
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         settings = {k: changes.pop(k) for k in list(changes) if k in Settings.__dataclass_fields__}
         return run.Request(
@@ -401,3 +403,99 @@ def test_building_alone_has_an_architecture_without_a_gpu(request_of: Any) -> No
 def test_several_architectures_are_taken_as_the_settings_allow_them(request_of: Any) -> None:
     context = run.make_context(request_of({}, build_only=True, cuda_arch="8.0;9.0a"))
     assert context.settings.cuda_arch == "8.0;9.0a"
+
+
+# --- suites from elsewhere: a folder per level, a forward only ---------------------------------
+
+NO_BACKWARD = HONEST.replace("return ", "return 0 + ").replace("x - y", "x.detach() - y.detach()")
+WRONG_BACKWARD = HONEST.replace("(x - y)", "(x - y.detach())")
+
+
+@pytest.mark.parametrize(
+    ("problem", "solution", "required", "status", "flags"),
+    [
+        ("level1/1_A", NO_BACKWARD, False, Status.PASS, ()),
+        ("level1/1_A", NO_BACKWARD, True, Status.FORWARD_ONLY, ()),
+        ("tiny", NO_BACKWARD, False, Status.FORWARD_ONLY, ()),
+        ("level1/1_A", WRONG_BACKWARD, False, Status.PASS, ("backward_wrong",)),
+        ("level1/1_A", WRONG_BACKWARD, True, Status.WRONG_GRADIENT, ()),
+        ("level1/1_A", WRONG, False, Status.WRONG_OUTPUT, ()),
+    ],
+)
+def test_a_suite_that_asks_for_a_forward_gets_no_more_asked(
+    request_of: Any, problem: str, solution: str, required: bool, status: Status, flags: Any
+) -> None:
+    solutions = {f"{problem}/mine": solution}
+    wanted = request_of(solutions, {problem: TINY}, layouts=())
+    wanted = dataclasses.replace(wanted, require_backward=required)
+    (row,) = run.execute(wanted, Told())
+    assert (row.problem, row.verdict.status) == (problem, status)
+    assert set(flags) <= set(row.flags)
+    assert bool(flags) == ("backward_wrong" in row.flags)
+
+
+def test_the_samples_of_a_folder_of_generations_get_a_row_each(request_of: Any) -> None:
+    solutions = {
+        "level_1_problem_1_sample_0_kernel": BROKEN,
+        "level_1_problem_1_sample_1_kernel": "None",
+        "level_1_problem_2_sample_0_kernel": BROKEN,
+    }
+    rows = run.execute(request_of(solutions, {"level1/1_A": TINY, "level1/2_B": TINY}), Told())
+    found = [(row.problem, row.solution, row.verdict.status) for row in rows]
+    assert found == [
+        ("level1/1_A", "sample_0", Status.CONTRACT_ERROR),
+        ("level1/1_A", "sample_1", Status.CONTRACT_ERROR),
+        ("level1/2_B", "sample_0", Status.CONTRACT_ERROR),
+    ]
+
+
+def test_the_size_that_fits_is_in_the_row(request_of: Any) -> None:
+    big = TINY.replace("ROWS = 8", "ROWS = 1 << 40")
+    (row,) = run.execute(request_of({"tiny/a": HONEST}, {"tiny": big}, size="fit"), Told())
+    assert row.verdict.status is Status.PASS
+    name, value = row.size.split("=")
+    assert name == "ROWS"
+    assert 2 < int(value) < 1 << 30
+    (row,) = run.execute(request_of({"tiny/a": HONEST}, size="fit"), Told())
+    assert row.size == "full"
+
+
+def test_a_problem_that_fits_at_no_size_is_its_own_fault(request_of: Any) -> None:
+    big = TINY.replace("COLUMNS)", "1 << 50)")
+    wanted = request_of({"tiny/a": HONEST, "ok/a": BROKEN}, {"tiny": big, "ok": TINY}, size="fit")
+    statuses = {row.problem: row.verdict.status for row in run.execute(wanted, Told())}
+    assert statuses == {"tiny": Status.REFERENCE_ERROR, "ok": Status.CONTRACT_ERROR}
+
+
+def test_a_self_check_needs_no_solutions(request_of: Any) -> None:
+    problems = {"tiny": TINY, "broken": "class Model(:\n"}
+    rows = run.execute(request_of({}, problems, self_check=True, size="ROWS=4"), Told())
+    found = {row.problem: (row.solution, row.verdict.status) for row in rows}
+    assert found == {
+        "tiny": ("self_check", Status.PASS),
+        "broken": ("self_check", Status.REFERENCE_ERROR),
+    }
+
+
+@pytest.mark.parametrize(
+    ("imports", "named"),
+    [
+        ("import tilelang\n", "tilelang"),
+        ("import cutlass.cute as cute\n", "cutlass, .*nvidia-cutlass-dsl"),
+        ("from tilelang import language as T\n", "tilelang"),
+        ("try:\n    import tilelang\nexcept ImportError:\n    pass\n", "needs a CUDA device"),
+    ],
+)
+def test_a_language_that_is_not_installed_is_skipped_by_name(
+    request_of: Any, imports: str, named: str
+) -> None:
+    with mock.patch("importlib.util.find_spec", return_value=None):
+        (row,) = run.execute(request_of({"tiny/a": imports + HONEST}), Told())
+    assert row.verdict.status is Status.SKIPPED
+    assert re.search(named, row.verdict.message)
+
+
+def test_a_language_that_is_installed_is_not_skipped_for_it(request_of: Any) -> None:
+    with mock.patch("importlib.util.find_spec", return_value=object()):
+        (row,) = run.execute(request_of({"tiny/a": "import tilelang\n" + HONEST}), Told())
+    assert "CUDA device" in row.verdict.message

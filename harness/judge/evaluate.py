@@ -10,7 +10,7 @@ import functools
 import secrets
 import time
 
-from harness.judge import audit, baseline, checks
+from harness.judge import audit, baseline, checks, toolchain
 from harness.judge.baseline import Baseline
 from harness.judge.case import Case, Note
 from harness.judge.context import Context
@@ -77,6 +77,8 @@ def refusal(context: Context, solution: Solution) -> Verdict | None:
     """The verdict that the text alone decides, or None."""
     if solution.fault:
         return verdict(Status.CONTRACT_ERROR, Phase.FIND, solution.fault)
+    if absent := toolchain.absent(solution.packages):
+        return verdict(Status.SKIPPED, Phase.FIND, absent)
     if context.device.type not in solution.devices:
         needs = " or ".join(d.upper() for d in solution.devices)
         here = context.device.type.upper()
@@ -162,7 +164,7 @@ def _judge(case: Case, worker: Worker, phase: Progress, found: Findings, note: N
         judged.run(phase.now, trials=stage.trials, note=tell)
         if backward:
             phase.enter(Phase.BACKWARD)
-            backward = _has_backward(judged, trials=stage.trials, note=tell)
+            backward = _has_backward(judged, found, trials=stage.trials, note=tell)
         found.error_ratio = judged.worst_error_ratio
     modes = case.modes if backward else tuple(m for m in case.modes if m == "forward")
     _measure(case, judged, modes, phase, found, note)
@@ -173,14 +175,21 @@ def _tell(note: Note, size: str, text: str) -> None:
     note(f"check {text}, size {size}")
 
 
-def _has_backward(judged: checks.Judged, *, trials: int, note: Note) -> bool:
-    """Check the backward. False where the solution has none at all."""
+def _has_backward(judged: checks.Judged, found: Findings, *, trials: int, note: Note) -> bool:
+    """Check the backward. False where the solution has none at all, or none that is right where
+    none is asked for."""
     try:
         judged.run(Phase.BACKWARD, trials=trials, note=note)
     except WorkerFault as fault:
         if fault.kind == "no_backward":
             return False
         raise
+    except checks.Mistake as mistake:
+        if judged.settings.require_backward or mistake.status is not Status.WRONG_GRADIENT:
+            raise
+        found.flags.append("backward_wrong")
+        found.notes.append(f"only the forward was asked for; {mistake}")
+        return False
     return True
 
 

@@ -103,7 +103,12 @@ def survey(reference: Reference, settings: Settings) -> Survey:
             "give different results: nothing can be judged by it",
             path=reference.instance.path,
         )
-    outputs, leaves = reference.differentiated
+    try:
+        outputs, leaves = reference.differentiated
+    except ProblemError:  # eager itself cannot go back, as after some in-place operations
+        if settings.require_backward:
+            raise
+        outputs, leaves = (), ()
     found = Survey(
         outputs=outputs,
         leaves=leaves,

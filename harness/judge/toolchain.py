@@ -7,6 +7,7 @@ CUDA_HOME that does not hold the toolkit; nvcc itself is asked instead.
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from pathlib import Path
 import torch
 
 from harness.errors import MachineError
+from harness.syntax import PACKAGES
 
 #: Passed on where set: how the dynamic loader finds the driver, and nothing else.
 _INHERITED = ("LD_LIBRARY_PATH", "CUDA_DEVICE_ORDER", "TRITON_LIBCUDA_PATH")
@@ -162,3 +164,12 @@ def worker_environment(
     if arch:
         environment["TORCH_CUDA_ARCH_LIST"] = arch
     return environment
+
+
+def absent(modules: tuple[str, ...]) -> str:
+    """The first of `modules` that is not installed, and how to install it; "" if all are."""
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            package = PACKAGES[module]
+            return f"needs the package {module}, which is not installed here: pip install {package}"
+    return ""

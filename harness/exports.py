@@ -1,0 +1,176 @@
+"""Rows -> the files that KernelBench's own scripts read.
+
+    FOLDER/level1/eval_results.json     problem number -> samples: compiled, correctness, runtime
+    FOLDER/timing/DEVICE/baseline_time_torch.json and
+    FOLDER/timing/DEVICE/baseline_time_torch_compile_inductor_default.json
+                                        level -> problem file -> mean and spread of the reference
+
+Times are milliseconds, as in KernelBench's own files. What is `correct` is what this harness
+credits: a row that is `not_exercised` or `rejected` is not, and `metadata` holds the verdict. A
+`mean` is the typical time that the row states (a median over epochs); spread and trials are those
+of the raw samples, where they are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness import catalog, files, identity, samples
+from harness.errors import MachineError, RequestError
+from harness.metrics import LEFT_OUT, PlainRow
+from harness.records import Phase, Status, Timing
+
+#: Verdicts of sources that never became a ModelNew.
+_NOT_COMPILED = (Status.COMPILE_ERROR, Status.LOAD_ERROR)
+EAGER, COMPILED = "baseline_time_torch", "baseline_time_torch_compile_inductor_default"
+
+
+@dataclass(kw_only=True)
+class Exported:
+    """Files written, and rows left out, by why."""
+
+    files: list[Path] = field(default_factory=list)
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    def leave_out(self, why: str) -> None:
+        self.left_out[why] = self.left_out.get(why, 0) + 1
+
+
+def kernelbench(rows: Iterable[PlainRow], folder: Path, raw: Path) -> Exported:
+    """Write `rows`, as `results.plain` gives them; `raw`: the folder of raw samples.
+
+    Raises `RequestError` for rows of several devices or dtypes, or none that has a level and a
+    number; `MachineError` where nothing can be written.
+    """
+    done, kept = Exported(), []
+    for row in rows:
+        if why := _unfit(row):
+            done.leave_out(why)
+        else:
+            kept.append(row)
+    if not kept:
+        told = ", ".join(f"{count} {why}" for why, count in done.left_out.items()) or "no rows"
+        raise RequestError(f"nothing to export: {told}")
+    places = sorted({f"{row['device_name']}, {row['dtype']}" for row in kept})
+    if len(places) > 1:
+        raise RequestError(f"KernelBench's files are of one device: these are {'; '.join(places)}")
+    results: dict[str, dict[str, list[Any]]] = {}
+    times: dict[str, dict[str, dict[str, Any]]] = {EAGER: {}, COMPILED: {}}
+    for row in kept:
+        level, number = _place(row)
+        timing = _forward(row, raw)
+        of_level = results.setdefault(level, {})
+        entries = of_level.setdefault(str(number), [])
+        entries.append(_entry(row, len(entries), timing))
+        _add_times(times, level, row, timing)
+    try:
+        for level, found in results.items():
+            ordered = dict(sorted(found.items(), key=lambda item: int(item[0])))
+            _write(done, folder / level / "eval_results.json", ordered)
+        device = files.safe_name(str(kept[0]["device_name"]))
+        for name, by_level in times.items():
+            if by_level:
+                _write(done, folder / "timing" / device / f"{name}.json", by_level)
+    except OSError as error:
+        raise MachineError(f"cannot write {folder}: {error.strerror}") from None
+    return done
+
+
+def _unfit(row: PlainRow) -> str:
+    """Why a row has no place in KernelBench's files; "" where it has one."""
+    if row["solution"] == identity.NAME:
+        return identity.NAME
+    if row["status"] in {status.value for status in LEFT_OUT}:
+        return str(row["status"])
+    name = str(row["problem"])
+    known = catalog.level_of(name) is not None and catalog.number_of(name) is not None
+    return "" if known else "of a problem without level and number"
+
+
+def _place(row: PlainRow) -> tuple[str, int]:
+    name = str(row["problem"])
+    number = catalog.number_of(name)
+    assert number is not None, "rows without are left out"
+    return f"level{catalog.level_of(name)}", number
+
+
+def _forward(row: PlainRow, raw: Path) -> Timing | None:
+    """The raw samples of the row's forward, where they are kept."""
+    name = samples.name_of(str(row["run_id"]), str(row["problem"]), str(row["solution"]))
+    try:
+        return samples.load(samples.file_for(name, raw)).get("forward")
+    except RequestError:
+        return None
+
+
+def _entry(row: PlainRow, position: int, timing: Timing | None) -> dict[str, Any]:
+    status, sample = Status(row["status"]), catalog.sample_of(str(row["solution"]))
+    right = row["forward_speedup"] is not None or status in (Status.PASS, Status.FORWARD_ONLY)
+    at_once = status is Status.CONTRACT_ERROR and row["phase"] == Phase.FIND.value
+    compiled = not (status in _NOT_COMPILED or at_once)
+    runtime = row["forward_solution_ms"] if right else None
+    units = (
+        []
+        if timing is None
+        else [t for e in timing.epochs for b in e.blocks for t in b.solution_ms]
+    )
+    stats = _spread(float(runtime), units) if runtime else {}
+    metadata = {
+        "hardware": row["device_name"],
+        "solution": row["solution"],
+        "verdict": row["status"],
+        "message": row["message"] or "",
+        "flags": str(row["flags"] or "").split(),
+    }
+    return {
+        "sample_id": position if sample is None else sample,
+        "compiled": compiled,
+        "correctness": right,
+        "metadata": metadata,
+        "runtime": float(runtime) if runtime else -1.0,
+        "runtime_stats": stats,
+    }
+
+
+def _add_times(
+    times: dict[str, dict[str, dict[str, Any]]], level: str, row: PlainRow, timing: Timing | None
+) -> None:
+    """The reference's own times, of the first row that has any."""
+    reference, compiled = row["forward_reference_ms"], row["forward_compiled_speedup"]
+    if not reference:
+        return
+    name = str(row["problem"]).rpartition("/")[2] + ".py"
+    place = {"hardware": row["device_name"], "device": "cuda:0" if row["cuda"] else "cpu"}
+    units = (
+        []
+        if timing is None
+        else [t for e in timing.epochs for b in e.blocks for t in b.reference_ms]
+    )
+    eager = _spread(float(reference), units) | place
+    times[EAGER].setdefault(level, {}).setdefault(name, eager)
+    if compiled:
+        mean = _spread(float(reference) / float(compiled), []) | place
+        times[COMPILED].setdefault(level, {}).setdefault(name, mean)
+
+
+def _spread(typical_ms: float, units: list[float]) -> dict[str, Any]:
+    """KernelBench's keys, as far as they are known; `mean` is the row's typical time."""
+    found: dict[str, Any] = {"mean": typical_ms}
+    if len(units) > 1:
+        spread = statistics.stdev(units)
+        found |= {"std": spread, "min": min(units), "max": max(units), "num_trials": len(units)}
+    return found
+
+
+def _write(done: Exported, path: Path, content: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=4, allow_nan=False) + "\n", encoding="utf-8")
+    done.files.append(path)
+
+
+FORMATS = {"kernelbench": kernelbench}

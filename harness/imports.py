@@ -1,0 +1,232 @@
+"""Published result sets -> a folder of problems and one of solutions.
+
+A file of JSON Lines (or a JSON list, or lists by level) with, in each row, the reference's source
+and a candidate's. Columns are known by the names that such sets use (`COLUMNS`). A row without
+code is written as it is, so that evaluating it gives its `contract_error`; nothing is run here.
+
+Not covered: Parquet (`pandas.DataFrame.to_json(..., orient="records", lines=True)` makes lines
+of it), and verdicts or times that a set claims: they are not taken over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness import syntax
+from harness.errors import MachineError, RequestError
+
+#: What a column holds -> the names that sets give it, the likeliest first.
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "reference": (
+        *("reference", "ref_code", "reference_code", "reference_source", "ref_arch_src"),
+        *("PyTorch_Code_Module", "pytorch_code", "original_model_src"),
+    ),
+    "candidate": (
+        *("candidate", "custom_code", "kernel", "kernel_code", "kernel_src", "solution"),
+        *("custom_model_src", "generated_code", "completion", "response", "CUDA_Code"),
+    ),
+    "functional": ("PyTorch_Code_Functional",),
+    "level": ("level", "level_id", "Level_ID"),
+    "number": ("problem_id", "task_id", "Task_ID"),
+    "name": ("problem_name", "problem", "ref_arch_name", "Op_Name", "name"),
+    "sample": ("sample_id", "sample", "Kernel_Name"),
+}
+
+#: A candidate that is CUDA alone takes the place of the function in the functional reference.
+_WRAPPED = """{functional}
+
+from torch.utils.cpp_extension import load_inline
+
+_EXTENSION = load_inline(name="imported_{digest}", cpp_sources="", cuda_sources={cuda!r})
+
+
+class ModelNew(Model):
+    def forward(self, *inputs):
+        return super().forward(*inputs, fn=_EXTENSION.forward)
+"""
+
+
+@dataclass(kw_only=True)
+class Imported:
+    """What was written, and which rows (1-based) could not be. `problems`: name -> source."""
+
+    folder: Path
+    problems: dict[str, str] = field(default_factory=dict)
+    solutions: int = 0
+    without_code: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def problem_dir(self) -> Path:
+        return self.folder / "problems"
+
+    @property
+    def solution_dir(self) -> Path:
+        return self.folder / "solutions"
+
+
+def load(path: Path, folder: Path, columns: Mapping[str, str | None] | None = None) -> Imported:
+    """Write `folder`/problems and `folder`/solutions from `path`.
+
+    `columns`: a key of `COLUMNS` -> the column's name, where it is none of those known.
+    Raises `RequestError` where nothing can be read or is meant to be there already, and
+    `MachineError` where nothing can be written.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise RequestError(f"{folder} is not empty: name a new folder with --to")
+    chosen = {key: name for key, name in (columns or {}).items() if name}
+    found = Imported(folder=folder)
+    try:
+        for number, row in _rows(path):
+            if isinstance(row, dict):
+                _take(found, number, _Row(row, chosen))
+            else:
+                found.notes.append(f"row {number} is left out: {row}")
+    except OSError as error:
+        raise MachineError(f"cannot write {folder}: {error.strerror}") from None
+    if not found.solutions:
+        why = f": {found.notes[0]}" if found.notes else ""
+        raise RequestError(f"{path} holds no row that can be used{why}")
+    return found
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """(number, row), or what is wrong with it. Raises `RequestError`."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise RequestError(f"cannot read {path}: {error.strerror}") from None
+    rows = _whole(text)
+    if rows is not None:
+        yield from enumerate(rows, 1)
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                yield number, f"it is not JSON ({error})"
+                continue
+            yield number, row if isinstance(row, dict) else "it is not an object"
+
+
+def _whole(text: str) -> list[dict[str, Any] | str] | None:
+    """The rows of a file that is one JSON value: a list, or lists by level. Else None."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    if isinstance(value, dict) and value and all(isinstance(v, list) for v in value.values()):
+        value = [
+            {"level": level, **row} if isinstance(row, dict) else row
+            for level, rows in value.items()
+            for row in rows
+        ]
+    rows = value if isinstance(value, list) else [value]
+    return [row if isinstance(row, dict) else "it is not an object" for row in rows]
+
+
+@dataclass(frozen=True)
+class _Row:
+    values: Mapping[str, Any]
+    chosen: Mapping[str, str]
+
+    def __contains__(self, key: str) -> bool:
+        return self._column(key) is not None
+
+    def _column(self, key: str) -> str | None:
+        names = (self.chosen[key],) if key in self.chosen else COLUMNS[key]
+        return next((name for name in names if name in self.values), None)
+
+    def text(self, key: str) -> str:
+        """The value as text; "" where there is none."""
+        column = self._column(key)
+        value = None if column is None else self.values[column]
+        return "" if value is None else str(value)
+
+    def number(self, key: str) -> int | None:
+        text = self.text(key).removesuffix(".0")
+        return int(text) if re.fullmatch(r"\d{1,9}", text) else None
+
+
+def _take(found: Imported, number: int, row: _Row) -> None:
+    """Write one row."""
+    if "candidate" not in row:
+        known = ", ".join(COLUMNS["candidate"])
+        found.notes.append(f"row {number} is left out: it has none of the columns {known}")
+        return
+    level, task = row.number("level"), row.number("number")
+    source = row.text("candidate")
+    found.without_code += not source.strip() or source.strip() in ("None", "null")
+    if not row.text("reference").strip():
+        if level is None or task is None:
+            text = "it has no reference, and no level and number of a problem"
+            found.notes.append(f"row {number} is left out: {text}")
+            return
+        sample = row.number("sample")
+        pattern = f"level_{level}_problem_{task}_sample_{{}}_kernel"
+        _write(found, found.solution_dir, pattern, sample, source)
+        return
+    problem = _problem(found, row, level, task)
+    wrapped = _with_wrapper(source, row.text("functional"))
+    place, sample = found.solution_dir / problem, row.number("sample")
+    name = _clean(row.text("sample"))
+    pattern = "sample_{}" if sample is not None or not name else name + "_{}"
+    _write(found, place, pattern, sample, wrapped)
+
+
+def _problem(found: Imported, row: _Row, level: int | None, task: int | None) -> str:
+    """The problem's name; its file is written where it is new."""
+    source = row.text("reference")
+    digest = hashlib.sha256(source.encode()).hexdigest()
+    stem = _clean(row.text("name").removesuffix(".py"))
+    if task is not None and not re.match(rf"{task}(_|$)", stem):
+        stem = f"{task}_{stem}" if stem else str(task)
+    name = f"level{level}/{stem}" if level is not None and stem else stem
+    name = name or f"problem_{digest[:8]}"
+    if found.problems.get(name, source) != source:
+        name = f"{name}_{digest[:6]}"
+    if name not in found.problems:
+        file = found.problem_dir / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(source, encoding="utf-8")
+        found.problems[name] = source
+    return name
+
+
+def _write(found: Imported, place: Path, pattern: str, sample: int | None, source: str) -> None:
+    """Write a candidate under the number of its sample, or the next that is free."""
+    place.mkdir(parents=True, exist_ok=True)
+    number = sample or 0
+    while list(place.glob(pattern.format(number) + ".*")):
+        number += 1
+    suffix = ".md" if "```" in source and not _parses(source) else ".py"
+    (place / (pattern.format(number) + suffix)).write_text(source or "None", encoding="utf-8")
+    found.solutions += 1
+
+
+def _with_wrapper(cuda: str, functional: str) -> str:
+    """A candidate that is CUDA alone, as a ModelNew; any other as it is."""
+    if "ModelNew" in cuda or "PYBIND11_MODULE" not in cuda or not functional.strip():
+        return cuda
+    digest = hashlib.sha256(cuda.encode()).hexdigest()[:12]
+    return _WRAPPED.format(functional=functional.rstrip(), digest=digest, cuda=cuda)
+
+
+def _parses(source: str) -> bool:
+    try:
+        syntax.parse(source)
+    except syntax.BadSource:
+        return False
+    return True
+
+
+def _clean(name: str) -> str:
+    """A name that a file can have anywhere."""
+    return re.sub(r"[^\w.-]+", "_", name, flags=re.ASCII).strip("._-")[:100]

@@ -1,0 +1,129 @@
+"""The commands for suites from elsewhere: arguments -> what to show, and the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+from rich.console import RenderableType
+
+from harness import catalog, exports, imports, metrics, report_metrics, results, run
+from harness.errors import RequestError
+from harness.records import Value
+
+Outcome = tuple[RenderableType, int]  # what to show, exit status
+NOTES = 10  # shown at most
+
+
+def import_set(arguments: list[str]) -> Outcome:
+    """A published result set -> problem and solution files, and the command that judges them."""
+    parser = argparse.ArgumentParser(
+        prog="run_eval.py import",
+        description="Write the references and candidates of a result set (JSON Lines) as problem "
+        "and solution files. Nothing is run, and no claimed verdict is taken over.",
+    )
+    parser.add_argument("file", type=Path, help="JSON Lines, or one JSON list")
+    parser.add_argument("--to", type=Path, required=True, metavar="DIR", help="a new folder")
+    for key, names in imports.COLUMNS.items():
+        text = f"its column; known: {', '.join(names)}"
+        parser.add_argument(f"--{key}", metavar="COLUMN", help=text)
+    options = parser.parse_args(arguments)
+    columns = {key: getattr(options, key) for key in imports.COLUMNS}
+    found = imports.load(options.file, options.to, columns)
+    lines = [
+        f"wrote {len(found.problems)} problems and {found.solutions} solutions to {found.folder}"
+        + (f", {found.without_code} of them without code" if found.without_code else ""),
+        *found.notes[:NOTES],
+    ]
+    if len(found.notes) > NOTES:
+        lines.append(f"and {len(found.notes) - NOTES} more")
+    problems = found.problem_dir if found.problems else "KernelBench"
+    where = f"--problem-dir {problems} --solution-dir {found.solution_dir}"
+    return "\n".join([*lines, f"then: python run_eval.py --all {where}"]), 0
+
+
+def count(arguments: list[str]) -> Outcome:
+    """fast_p, pass@k and geometric means of results files."""
+    parser = argparse.ArgumentParser(
+        prog="run_eval.py metrics",
+        description="fast_p, pass@k and geometric means, as KernelBench's users report them, with "
+        "and without what is flagged or not_exercised.",
+    )
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE.csv", help="results files")
+    parser.add_argument("-p", type=_numbers, default=metrics.THRESHOLDS, help="such as 0,1,2")
+    parser.add_argument("-k", type=_wholes, default=(1,), help="of pass@k, such as 1,5,10")
+    parser.add_argument("--samples", choices=metrics.SAMPLES, default="first", help="that count")
+    parser.add_argument(
+        "--problem-dir", type=Path, help="its problems without a row count as wrong"
+    )
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    how.add_argument("--markdown", action="store_true", help="for a README")
+    options = parser.parse_args(arguments)
+    found = metrics.measure(
+        _plain_rows(options.files),
+        thresholds=options.p,
+        ks=options.k,
+        samples=options.samples,
+        problems=catalog.find_problems(options.problem_dir) if options.problem_dir else (),
+    )
+    if not found.sections:
+        told = ", ".join(f"{n} {status}" for status, n in found.left_out.items()) or "no rows"
+        raise RequestError(f"nothing to count in these files: {told}")
+    if options.json:
+        return json.dumps(report_metrics.plain(found), indent=1, allow_nan=False), 0
+    return (report_metrics.markdown if options.markdown else report_metrics.screen)(found), 0
+
+
+def export(arguments: list[str]) -> Outcome:
+    """Results in another tool's form."""
+    parser = argparse.ArgumentParser(
+        prog="run_eval.py export", description="Results in the form that another tool reads."
+    )
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE.csv", help="results files")
+    parser.add_argument("--format", choices=exports.FORMATS, default="kernelbench")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="a folder")
+    folder = run.ROOT / "results" / "raw"
+    parser.add_argument("--raw", type=Path, default=folder, help="raw samples, for the spread")
+    options = parser.parse_args(arguments)
+    write = exports.FORMATS[options.format]
+    done = write(_plain_rows(options.files), options.output, options.raw)
+    lines = [f"wrote {path}" for path in done.files]
+    if done.left_out:
+        told = ", ".join(f"{number} {why}" for why, number in done.left_out.items())
+        lines.append(f"rows left out: {told}")
+    return "\n".join(lines), 0
+
+
+def _plain_rows(paths: list[Path]) -> list[dict[str, Value]]:
+    """The rows of files together; of equal results the newest."""
+    frame = pd.concat([results.read(path) for path in paths], ignore_index=True)
+    return results.plain(results.latest(frame))
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        values = (math.nan,)
+    if any(not 0 <= value < math.inf for value in values):
+        raise argparse.ArgumentTypeError(f"{text!r} must be numbers from 0, such as 0,1,2")
+    return values
+
+
+def _wholes(text: str) -> tuple[int, ...]:
+    parts = text.split(",")
+    if not all(part.isdecimal() and int(part) for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} must be whole numbers from 1, such as 1,5,10")
+    return tuple(int(part) for part in parts)
+
+
+COMMANDS: dict[str, Callable[[list[str]], Outcome]] = {
+    "export": export,
+    "import": import_set,
+    "metrics": count,
+}

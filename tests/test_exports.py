@@ -1,0 +1,88 @@
+"""Rows in KernelBench's form, read as its own scripts read them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_metrics import row
+
+from harness import exports, samples
+from harness.errors import RequestError
+from harness.records import Block, Epoch, Timing
+
+
+def export(tmp_path: Path, rows: list[Any]) -> tuple[exports.Exported, dict[str, Any]]:
+    done = exports.kernelbench(rows, tmp_path / "out", tmp_path / "raw")
+    found = {str(p.relative_to(tmp_path / "out")): json.loads(p.read_text()) for p in done.files}
+    return done, found
+
+
+def test_results_are_by_number_with_their_samples(tmp_path: Path) -> None:
+    rows = [
+        row("level1/10_J", speedup=4.0, solution="sample_1"),
+        row("level1/2_B", "not_exercised", forward_solution_ms=1.0, message="PyTorch did"),
+        row("level1/2_B", "compile_error", solution="sample_3"),
+        row("level1/2_B", "contract_error", phase="find", solution="mine"),
+        row("level1/2_B", "contract_error", phase="load", solution="other"),
+        row("level2/1_A", "forward_only", speedup=0.5),
+    ]
+    _, found = export(tmp_path, rows)
+    level1 = found["level1/eval_results.json"]
+    assert list(level1) == ["2", "10"]
+    (entry,) = level1["10"]
+    assert set(entry) == {
+        *("sample_id", "compiled", "correctness", "metadata", "runtime", "runtime_stats"),
+    }
+    assert (entry["sample_id"], entry["correctness"], entry["runtime"]) == (1, True, 1.0)
+    states = [(e["sample_id"], e["compiled"], e["correctness"]) for e in level1["2"]]
+    assert states == [(0, True, False), (3, False, False), (2, False, False), (3, True, False)]
+    assert {e["runtime"] for e in level1["2"]} == {-1.0}
+    assert level1["2"][0]["metadata"]["verdict"] == "not_exercised"
+    assert found["level2/eval_results.json"]["1"][0]["correctness"] is True
+
+
+def test_baselines_are_by_level_and_file(tmp_path: Path) -> None:
+    _, found = export(tmp_path, [row("level1/10_J", speedup=4.0), row("level2/1_A", speedup=1.0)])
+    eager = found["timing/GPU/baseline_time_torch.json"]
+    assert eager["level1"]["10_J.py"]["mean"] == 4.0
+    assert eager["level2"]["1_A.py"]["hardware"] == "GPU"
+    compiled = found["timing/GPU/baseline_time_torch_compile_inductor_default.json"]
+    assert compiled["level1"]["10_J.py"]["mean"] == 2.0  # torch.compile is twice as fast
+
+
+def test_the_spread_is_that_of_the_raw_samples(tmp_path: Path) -> None:
+    block = Block(reference_ms=(4.0, 4.2), solution_ms=(1.0, 1.2))
+    timing = Timing(mode="forward", calls=1, epochs=(Epoch(blocks=(block, block)),))
+    samples.save(
+        tmp_path / "raw", samples.name_of("run", "level1/1_A", "sample_0"), {"forward": timing}
+    )
+    _, found = export(tmp_path, [row("level1/1_A", speedup=4.0, run_id="run")])
+    stats = found["level1/eval_results.json"]["1"][0]["runtime_stats"]
+    assert (stats["min"], stats["max"], stats["num_trials"]) == (1.0, 1.2, 4)
+    reference = found["timing/GPU/baseline_time_torch.json"]["level1"]["1_A.py"]
+    assert (reference["min"], reference["max"]) == (4.0, 4.2)
+
+
+def test_what_has_no_place_there_is_told(tmp_path: Path) -> None:
+    rows = [
+        row("kl_div", speedup=2.0),
+        row("level1/1_A", "skipped"),
+        row("level1/1_A", speedup=1.0, solution="self_check"),
+    ]
+    done, _ = export(tmp_path, [*rows, row("level1/1_A", speedup=2.0)])
+    assert done.left_out == {
+        "of a problem without level and number": 1,
+        "skipped": 1,
+        "self_check": 1,
+    }
+    with pytest.raises(RequestError, match="nothing to export: 1 of a problem without"):
+        export(tmp_path, rows)
+
+
+def test_two_devices_are_refused(tmp_path: Path) -> None:
+    rows = [row("level1/1_A", speedup=2.0), row("level1/1_A", speedup=2.0, device_name="other")]
+    with pytest.raises(RequestError, match="of one device"):
+        export(tmp_path, rows)

@@ -1,0 +1,128 @@
+"""Published result sets become problem and solution files; bad rows become verdicts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import catalog, imports
+from harness.errors import RequestError
+
+REFERENCE = """\
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+def get_inputs():
+    return [torch.rand(4)]
+def get_init_inputs():
+    return []
+"""
+SOLUTION = REFERENCE.split("def get")[0].replace("Model", "ModelNew", 1)
+
+
+def load(tmp_path: Path, rows: list[Any], **columns: str) -> imports.Imported:
+    file = tmp_path / "rows.jsonl"
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    file.write_text("\n".join(lines))
+    return imports.load(file, tmp_path / "out", columns)
+
+
+def faults(found: imports.Imported) -> dict[str, str | None]:
+    """problem/solution -> why it is a contract error."""
+    told = {}
+    for name in catalog.find_problems(found.problem_dir):
+        problem = catalog.load_problem(name, found.problem_dir)
+        for solution in catalog.find_solutions(found.solution_dir, problem):
+            told[f"{name}/{solution.name}"] = solution.fault
+    return told
+
+
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [
+        ({"level_id": 1, "task_id": 94, "ref_code": REFERENCE, "custom_code": SOLUTION},
+         "level1/94/sample_0"),
+        ({"Level_ID": 2, "Task_ID": 3, "Op_Name": "3_Conv ReLU", "Kernel_Name": "a b",
+          "PyTorch_Code_Module": REFERENCE, "CUDA_Code": SOLUTION}, "level2/3_Conv_ReLU/a_b_0"),
+        ({"level": "3", "problem_id": "7", "problem_name": "7_X.py", "sample_id": 4,
+          "reference": REFERENCE, "kernel": SOLUTION}, "level3/7_X/sample_4"),
+        ({"name": "../up", "reference": REFERENCE, "candidate": SOLUTION}, "up/sample_0"),
+    ],
+)  # fmt: skip
+def test_columns_are_known_by_the_names_that_sets_use(
+    tmp_path: Path, row: dict[str, Any], name: str
+) -> None:
+    assert faults(load(tmp_path, [row])) == {name: None}
+
+
+def test_rows_without_code_become_contract_errors_not_crashes(tmp_path: Path) -> None:
+    base = {"level_id": 1, "task_id": 1, "ref_code": REFERENCE}
+    codes = [SOLUTION, None, "None", "", "def f(:", "x = 1", "```python\n" + SOLUTION + "```", 5]
+    found = load(tmp_path, [base | {"custom_code": code} for code in codes])
+    told = list(faults(found).values())
+    assert [fault is None for fault in told] == [True, *[False] * 5, True, False]
+    assert [i for i, fault in enumerate(told) if "holds no code" in (fault or "")] == [1, 2, 3]
+    assert (found.solutions, found.without_code, len(found.problems)) == (8, 3, 1)
+
+
+def test_lines_that_are_no_rows_are_told_and_left_out(tmp_path: Path) -> None:
+    good = {"level_id": 1, "task_id": 1, "ref_code": REFERENCE, "custom_code": SOLUTION}
+    found = load(tmp_path, ["{", good, "[1]", {"task_id": 2}, {"custom_code": "x"}])
+    assert found.solutions == 1
+    assert [note.split(":")[0] for note in found.notes] == [
+        f"row {n} is left out" for n in (1, 3, 4, 5)
+    ]
+
+
+def test_candidates_alone_become_a_folder_of_generations(tmp_path: Path) -> None:
+    rows = [{"level_id": 1, "problem_id": 9, "sample_id": n, "kernel": SOLUTION} for n in (0, 1, 1)]
+    found = load(tmp_path, rows)
+    names = sorted(file.name for file in found.solution_dir.iterdir())
+    assert names == [f"level_1_problem_9_sample_{n}_kernel.py" for n in (0, 1, 2)]
+
+
+def test_a_list_and_lists_by_level_are_read_as_well(tmp_path: Path) -> None:
+    row = {"task_id": 1, "ref_code": REFERENCE, "custom_code": SOLUTION}
+    for name, content in (("list", [row | {"level": 1}]), ("levels", {"1": [row], "2": [row]})):
+        file = tmp_path / f"{name}.json"
+        file.write_text(json.dumps(content))
+        found = imports.load(file, tmp_path / name)
+        assert list(found.problems) == ["level1/1", "level2/1"][: len(content)]
+
+
+def test_another_reference_of_the_same_name_is_another_problem(tmp_path: Path) -> None:
+    row = {"level": 1, "task_id": 1, "candidate": SOLUTION}
+    found = load(tmp_path, [row | {"reference": REFERENCE}, row | {"reference": REFERENCE + "#"}])
+    assert len(found.problems) == 2
+    assert len(faults(found)) == 2
+
+
+def test_cuda_alone_takes_the_place_of_the_function(tmp_path: Path) -> None:
+    cuda = 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &f); }  // """ and \\n'
+    row = {"Level_ID": 1, "Task_ID": 1, "PyTorch_Code_Module": REFERENCE, "CUDA_Code": cuda}
+    found = load(tmp_path, [row, row | {"PyTorch_Code_Functional": REFERENCE}])
+    problem = catalog.load_problem("1", found.problem_dir)
+    alone, wrapped = catalog.find_solutions(found.solution_dir, problem)
+    assert alone.fault
+    assert (wrapped.fault, wrapped.devices) == (None, ("cuda",))
+    assert repr(cuda) in wrapped.source
+
+
+def test_another_column_can_be_named(tmp_path: Path) -> None:
+    row = {"level": 1, "task_id": 1, "reference": REFERENCE, "kernel": "old", "mine": SOLUTION}
+    assert list(faults(load(tmp_path, [row], candidate="mine")).values()) == [None]
+
+
+def test_a_folder_that_is_not_empty_and_a_file_without_rows_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="holds no row"):
+        load(tmp_path, ["nothing"])
+    (tmp_path / "out").mkdir(exist_ok=True)
+    (tmp_path / "out" / "x").touch()
+    with pytest.raises(RequestError, match="is not empty"):
+        load(tmp_path, [])
+    with pytest.raises(RequestError, match="cannot read"):
+        imports.load(tmp_path / "missing.jsonl", tmp_path / "new")

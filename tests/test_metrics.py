@@ -1,0 +1,131 @@
+"""fast_p, pass@k and geometric means, held against hand counts."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from harness import metrics, report_metrics
+from harness.records import COLUMNS
+
+
+def row(problem: str, status: str = "pass", speedup: float | None = None, **more: Any) -> Any:
+    values: dict[str, Any] = dict.fromkeys(COLUMNS)
+    values |= {"device_name": "GPU", "dtype": "float32", "solution": "sample_0", "flags": ""}
+    values |= {"problem": problem, "status": status}
+    if speedup is not None:
+        values |= {"forward_speedup": speedup, "forward_reference_ms": speedup}
+        values |= {"forward_solution_ms": 1.0, "forward_compiled_speedup": 2.0}
+        values |= {"forward_compile_speedup": speedup / 2}
+    return values | more
+
+
+#: Four problems of level 1 and one of level 2: 4x, 1x (flagged), not_exercised at 2x, wrong; 0.5x.
+ROWS = [
+    row("level1/1_A", speedup=4.0),
+    row("level1/2_B", speedup=1.0, flags="forward:launch_bound library_only"),
+    row("level1/3_C", "not_exercised", forward_reference_ms=2.0, forward_solution_ms=1.0),
+    row("level1/4_D", "wrong_output"),
+    row("level2/1_E", "forward_only", speedup=0.5, flags="left_out:large"),
+    row("level2/2_F", "skipped"),
+    row("level2/3_G", "reference_error"),
+    row("level2/4_H", "pass", speedup=9.0, solution="self_check"),
+]
+
+
+def section(rows: list[Any], level: str = "all", mode: str = "forward", **options: Any) -> Any:
+    baseline = options.pop("baseline", "eager")
+    found = metrics.measure(rows, **options).sections
+    return next(s for s in found if (s.level, s.mode, s.baseline) == (level, mode, baseline))
+
+
+@pytest.mark.parametrize(
+    ("level", "p", "counted", "clean"),
+    [
+        ("level1", 0.0, 3 / 4, 1 / 4),
+        ("level1", 0.5, 3 / 4, 1 / 4),
+        ("level1", 1.0, 2 / 4, 1 / 4),  # as fast is not faster
+        ("level1", 2.0, 1 / 4, 1 / 4),
+        ("level2", 0.0, 1.0, 1.0),
+        ("level2", 0.5, 0.0, 0.0),
+        ("all", 0.0, 4 / 5, 2 / 5),
+        ("all", 3.99, 1 / 5, 1 / 5),
+    ],
+)
+def test_fast_p_by_hand(level: str, p: float, counted: float, clean: float) -> None:
+    score = section(ROWS, level, thresholds=(p,)).fast[p]
+    assert (score.counted, score.clean) == pytest.approx((counted, clean))
+
+
+def test_what_is_in_doubt_is_counted_beside() -> None:
+    found = section(ROWS, "level1")
+    assert (found.problems, found.right, found.flagged, found.not_exercised) == (4, 3, 1, 1)
+    assert found.mean.counted == pytest.approx((4 * 1 * 2) ** (1 / 3))
+    assert found.mean.clean == pytest.approx(4)
+    assert metrics.measure(ROWS).left_out == {"skipped": 1, "reference_error": 1}
+
+
+def test_over_torch_compile() -> None:
+    found = section(ROWS, "level1", baseline="torch.compile", thresholds=(0.0, 1.0))
+    assert found.fast[1.0].counted == pytest.approx(1 / 4)
+    assert (found.fast[0.0].counted, found.untimed) == (pytest.approx(3 / 4), 1)
+
+
+def test_training_needs_a_backward() -> None:
+    timed = {"forward_backward_solution_ms": 1.0, "forward_backward_speedup": 3.0}
+    rows = [row("a", speedup=2.0, **timed), row("b", speedup=2.0), row("c", "forward_only", 2.0)]
+    found = section(rows, mode="training", thresholds=(1.0,))
+    assert (found.right, found.fast[1.0].counted) == (1, pytest.approx(1 / 3))
+
+
+def test_problems_without_a_row_count_as_wrong_where_they_are_named() -> None:
+    names = ["level1/1_A", "level1/9_Z", "level2/3_G"]
+    assert section(ROWS, "level1", problems=names).problems == 5
+    assert section(ROWS, "level2", problems=names).problems == 1  # 3_G has no usable reference
+
+
+def test_the_first_sample_counts_or_the_best() -> None:
+    rows = [
+        row("a", "wrong_output", solution="sample_10"),
+        row("a", speedup=1.5, solution="sample_2"),
+        row("a", speedup=3.0, solution="sample_11"),
+    ]
+    first, best = (section(rows, samples=which, thresholds=(1.0, 2.0)) for which in metrics.SAMPLES)
+    assert (first.fast[1.0].counted, first.fast[2.0].counted) == (1.0, 0.0)
+    assert best.fast[2.0].counted == 1.0
+
+
+@pytest.mark.parametrize(("n", "c", "k"), [(5, 2, 1), (5, 2, 3), (6, 0, 2), (4, 4, 4), (7, 1, 7)])
+def test_pass_at_k_is_the_share_of_all_draws(n: int, c: int, k: int) -> None:
+    draws = list(itertools.combinations(range(n), k))
+    expected = sum(any(i < c for i in draw) for draw in draws) / len(draws)
+    assert metrics.pass_at_k(n, c, k) == pytest.approx(expected)
+
+
+def test_pass_at_k_is_averaged_over_problems_with_enough_samples() -> None:
+    status = ("pass", "wrong_output", "pass")
+    rows = [row("a", s, solution=f"sample_{i}") for i, s in enumerate(status)]
+    rows += [row("b", "wrong_output")]
+    found = section(rows, ks=(1, 2))
+    assert found.passes[1].counted == pytest.approx((2 / 3 + 0) / 2)
+    assert (found.passes[2].counted, found.pass_problems[2]) == (pytest.approx(1.0), 1)
+
+
+def test_devices_stand_apart() -> None:
+    rows = [*ROWS, row("level1/1_A", "wrong_output", device_name="other")]
+    found = {(s.device_name, s.level, s.problems) for s in metrics.measure(rows).sections}
+    assert ("other", "level1", 4) in found
+
+
+def test_nothing_to_count_is_no_section() -> None:
+    assert metrics.measure([row("a", "skipped")]).sections == ()
+
+
+def test_tables_show_both_figures() -> None:
+    text = report_metrics.markdown(metrics.measure(ROWS, thresholds=(1.0,)))
+    line = next(line for line in text.splitlines() if line.startswith("| level1 | forward | eager"))
+    assert line.split(" | ")[3:8] == ["4", "3", "1 + 1", "0.50 / 0.25", "2 / 4"]
+    assert "Rows left out: 1 reference_error, 1 skipped." in text
+    assert report_metrics.plain(metrics.measure(ROWS))["left_out"]["skipped"] == 1

@@ -1,0 +1,87 @@
+"""The commands for suites from elsewhere, from a result set to KernelBench's files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from test_imports import REFERENCE
+
+from harness import cli, results
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run_it(*arguments: str | Path) -> tuple[int, str, str]:
+        status = cli.main([str(argument) for argument in arguments])
+        shown = capsys.readouterr()
+        return status, shown.out, shown.err
+
+    return run_it
+
+
+def test_from_a_result_set_to_kernelbenchs_files(command: Run, tmp_path: Path) -> None:
+    base = {"level_id": 1, "task_id": 1, "ref_code": REFERENCE}
+    rows = [base | {"custom_code": code} for code in ("None", "def f(:")]
+    (tmp_path / "set.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    status, told, _ = command("import", tmp_path / "set.jsonl", "--to", tmp_path / "in")
+    assert status == 0
+    assert "1 problems and 2 solutions" in told
+    assert "1 of them without code" in told
+    then = told.splitlines()[-1].partition("run_eval.py ")[2].split()
+    output = tmp_path / "out.csv"
+    assert command(*then, "--device", "cpu", "--output", output)[0] == 1
+    assert list(results.read(output)["status"]) == ["contract_error"] * 2
+    status, told, _ = command("metrics", output, "--json", "-k", "1,2")
+    (section, *_) = json.loads(told)["sections"]
+    assert (status, section["level"], section["problems"], section["right"]) == (0, "level1", 1, 0)
+    assert section["passes"]["2"]["counted"] == 0
+    status, told, _ = command("export", output, "--output", tmp_path / "kb")
+    assert (status, told) == (0, f"wrote {tmp_path / 'kb' / 'level1' / 'eval_results.json'}\n")
+
+
+def test_metrics_are_shown_in_80_columns(command: Run, tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "level_1_problem_1_sample_0_kernel.py").write_text("None")
+    (tmp_path / "level1").mkdir()
+    (tmp_path / "level1" / "1_A.py").write_text(REFERENCE)
+    output = tmp_path / "out.csv"
+    where = ("--problem-dir", tmp_path / "level1", "--solution-dir", tmp_path / "s")
+    command("--all", *where, "--device", "cpu", "--output", output)
+    status, shown, _ = command("metrics", output)
+    assert status == 0
+    table = shown.partition("a / b")[0]
+    assert "fast_0.8" in table
+    assert max(map(len, table.splitlines())) <= 80
+    assert "…" not in table
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("metrics", "FILE", "-k", "0"), "must be whole numbers from 1"),
+        (("metrics", "FILE", "-p", "x"), "must be numbers from 0"),
+        (("export", "FILE", "--output", "x", "--format", "other"), "invalid choice"),
+        (("import", "FILE"), "--to"),
+    ],
+)
+def test_a_wrong_argument_is_told(
+    arguments: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(list(arguments))
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["metrics", "export"])
+def test_files_without_a_row_that_counts_are_refused(
+    command: Run, tmp_path: Path, name: str
+) -> None:
+    more = ("--output", tmp_path / "x") if name == "export" else ()
+    status, _, error = command(name, tmp_path / "missing.csv", *more)
+    assert (status, error.startswith("error: cannot read results")) == (2, True)
