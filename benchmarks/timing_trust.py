@@ -169,7 +169,7 @@ def _count_for(ms: float) -> int:
 
 def find_truth(cell: Cell, rounds: int = 7) -> None:
     """Ratio of long batches, A B B A: hundreds of calls each, so that no constant matters."""
-    cell.timer.renew(cell.mode, [1], [2], random.Random(1))
+    cell.timer.renew(cell.mode, [1, 2], [3], random.Random(1), mix_seed=1)
     launches = max(1, round(cell.target_ms / INNER_MS))
     calls = max(1, min(MAX_LAUNCHES // (2 * launches), math.ceil(40 / cell.target_ms)))
     meter = cell.timer.meter
@@ -178,7 +178,7 @@ def find_truth(cell: Cell, rounds: int = 7) -> None:
         times = {"reference": 0.0, "candidate": 0.0}
         order = (cell.timer.reference, cell.timer.candidate)
         for side in (*order, *reversed(order)):
-            unit = meter.unit(side, cell.mode, cell.timer.sets * calls)
+            unit = meters.insist(meter, side, cell.mode, cell.timer.sets * calls)
             times[side.name] += unit.ms / 2 / calls
         ratios.append(times["reference"] / times["candidate"])
         each.append(times["candidate"])

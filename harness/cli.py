@@ -196,7 +196,10 @@ class _Screen:
 
 
 def _overrides(options: argparse.Namespace) -> dict[str, object]:
-    names = ("device", "dtype", "size", "trials", "cuda_arch", "sandbox", "modes")
+    names = (
+        *("device", "dtype", "size", "trials", "cuda_arch", "sandbox", "modes"),
+        "require_own_kernels",
+    )
     given = {name: getattr(options, name) for name in names}
     return {name: value for name, value in given.items() if value is not None}
 
@@ -221,6 +224,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--size", help="auto, full, or a size that the problem names (smoke, odd)")
     add("--trials", type=int, help="correctness trials, each on fresh secret inputs")
     add("--modes", type=lambda text: tuple(text.split(",")), help="timed: " + ",".join(MODES))
+    add(
+        "--require-own-kernels",
+        action="store_true",
+        default=None,
+        help="a solution of which no kernel of its own ran is a failure",
+    )
     add("--sandbox", help="isolation of workers: auto, default or strict")
     add(
         "--config",

@@ -99,6 +99,9 @@ class Settings:
     require_backward: bool = True
     """Whether a solution without backward is `forward_only` rather than `pass`."""
 
+    require_own_kernels: bool = False
+    """Whether a solution of which no kernel of its own ran is `not_exercised`, though right."""
+
     sandbox: str = "auto"
     """Isolation of the worker: `strict`, `default`, or `auto` (the best that works here)."""
 
@@ -124,6 +127,11 @@ class Settings:
             raise RequestError(
                 f"epochs_min is {self.epochs_min}: it must not be above epochs_max, "
                 f"which is {self.epochs_max}"
+            )
+
+        if self.require_own_kernels and not self.profile:
+            raise RequestError(
+                "require_own_kernels needs profile: true, which tells whose kernels ran"
             )
 
     @property
@@ -197,6 +205,7 @@ RULES: dict[str, Rule] = {
     "measure_memory": _FLAG,
     "profile": _FLAG,
     "require_backward": _FLAG,
+    "require_own_kernels": _FLAG,
     "sandbox": _one_of(SANDBOXES),
     "error_ratio_limit": _or_none(_number(1.0, 1e6)),
     "allow_tf32": _FLAG,

@@ -22,10 +22,9 @@ import torch
 
 from harness import doctor_gpu, doctor_tools, run
 from harness.config import Settings
-from harness.doctor_tools import attempt
 from harness.errors import HarnessError, MachineError
 from harness.findings import Finding, State, finding
-from harness.judge import device, toolchain
+from harness.judge import device, isolation, toolchain
 from harness.judge.context import COMPILER_BYTES
 from harness.judge.device import Device
 from harness.judge.sandbox import WorkerCrash, WorkerFault, WorkerLied, WorkerTimeout
@@ -143,17 +142,17 @@ def _unwritable(folder: Path) -> str | None:
 
 
 def _sandbox(machine: Machine) -> Iterator[Finding]:
-    if (bwrap := shutil.which("bwrap")) is None:
-        detail = "bubblewrap not found: workers have no sandbox of namespaces"
-        yield finding("sandbox", State.WARNING, detail, "apt install bubblewrap")
+    """Tried as a worker would use it."""
+    problem = isolation.unusable()
+    if problem is None:
+        detail = "bubblewrap works: workers get namespaces of their own (--sandbox strict)"
+        yield finding("sandbox", State.OK, detail)
         return
-    ran = attempt([bwrap, "--ro-bind", "/", "/", "--unshare-pid", "true"])
-    if ran.returncode == 0:
-        yield finding("sandbox", State.OK, f"bubblewrap at {bwrap}")
-        return
-    why = (ran.stderr.strip().splitlines() or ["no reason given"])[0]
-    remedy = "allow user namespaces: sysctl kernel.apparmor_restrict_unprivileged_userns=0"
-    yield finding("sandbox", State.WARNING, f"bubblewrap cannot be used: {why}", remedy)
+    remedy = "apt install bubblewrap"
+    if shutil.which("bwrap"):
+        remedy = "allow user namespaces: sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+    detail = f"workers are processes of this user, without namespaces: {problem}"
+    yield finding("sandbox", State.WARNING, detail, remedy)
 
 
 def _worker(machine: Machine) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from harness.mixing import Mix
 from harness.trees import map_tensors, walk_tensors
 
 GUARD = 4096  # elements before and after a guarded tensor; keeps its alignment
@@ -23,11 +24,13 @@ _CHUNK = 1 << 26  # elements; bounds the temporaries of a variation
 
 @dataclass(frozen=True, kw_only=True)
 class Draw:
-    """Names one set of inputs: a seed, a key of `VARIATIONS` and one of `LAYOUTS`."""
+    """Names one set of inputs: a seed, a key of `VARIATIONS` and one of `LAYOUTS`; with `mix`,
+    part of the values is another draw's."""
 
     seed: int
     variation: str = "as_given"
     layout: str = "contiguous"
+    mix: Mix | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

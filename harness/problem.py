@@ -20,6 +20,7 @@ import torch
 
 from harness.draws import VARIATIONS, Draw, lay_out, vary
 from harness.errors import ProblemError, RequestError
+from harness.mixing import mix_in
 from harness.trees import map_tensors, walk_tensors
 
 __all__ = ["FULL", "Draw", "Instance", "sizes"]
@@ -46,8 +47,15 @@ class Instance:
         for name in ("Model", "get_inputs"):
             if not callable(self._module.get(name)):
                 raise ProblemError(f"the problem file defines no {name}", path=path)
-        signature = inspect.signature(self._module["Model"].forward)
-        self.argument_names = list(signature.parameters)[1:]
+        arguments = [
+            parameter
+            for parameter in inspect.signature(self._module["Model"].forward).parameters.values()
+            if parameter.kind not in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD)
+        ][1:]  # inputs are handed over in order, so what goes by keyword only never is one
+        self.argument_names = [argument.name for argument in arguments]
+        self.required_arguments = sum(
+            one.default is one.empty and one.kind is not one.VAR_POSITIONAL for one in arguments
+        )
         self.grad_inputs: tuple[str, ...] | None = self._module.get("GRAD_INPUTS")
         unknown = set(self.grad_inputs or ()) - set(self.argument_names)
         if unknown:
@@ -91,13 +99,18 @@ class Instance:
 
     def inputs(self, draw: Draw) -> list[Any]:
         """The forward arguments of `draw`, on the device, cast, varied. No grad is required."""
-        _seed(draw.seed)
         with torch.no_grad():
-            with torch.device(self.device):
-                drawn = self.guard("get_inputs", lambda: list(self._module["get_inputs"]()))
-            inputs = [map_tensors(self._cast, value) for value in drawn]
+            inputs = self._drawn(draw.seed)
+            if draw.mix is not None:
+                mix_in(inputs, self._drawn(draw.mix.seed), draw.mix)
             vary(inputs, draw)
             return lay_out(inputs, draw)
+
+    def _drawn(self, seed: int) -> list[Any]:
+        _seed(seed)
+        with torch.device(self.device):
+            drawn = self.guard("get_inputs", lambda: list(self._module["get_inputs"]()))
+        return [map_tensors(self._cast, value) for value in drawn]
 
     def input_names(self, inputs: list[Any]) -> list[str]:
         """What `inputs` are called: forward's arguments, then `input3`, `input4`, ..."""

@@ -166,6 +166,8 @@ class Timing:
     With `minima` (on a CPU, where a disturbance only ever adds time) a block's ratio is that
     of the faster units. `overhead_ms` has been taken off each unit of `calls` calls.
     `reference_wall_ms` and `solution_wall_ms`: one call by the wall clock, launches included.
+    `stopwatch_ms`: one call of the solution by the judge's clock, with new values and a sample of
+    the output. `cores`: how many the worker's processes kept busy meanwhile.
     """
 
     mode: str
@@ -176,6 +178,8 @@ class Timing:
     overhead_ms: float = 0.0
     reference_wall_ms: float | None = None
     solution_wall_ms: float | None = None
+    stopwatch_ms: float | None = None
+    cores: float | None = None
 
     @property
     def dropped(self) -> int:

@@ -16,7 +16,7 @@ from typing import Protocol
 from harness import catalog, footprint, problem, results, samples, source
 from harness.config import Settings
 from harness.errors import MachineError, ProblemError, RequestError
-from harness.judge import device, evaluate, toolchain
+from harness.judge import device, evaluate, isolation, toolchain
 from harness.judge.case import Case, open_case
 from harness.judge.context import Context
 from harness.judge.survey import MEMORY_SHARE
@@ -130,6 +130,7 @@ def make_context(request: Request) -> Context:
     """Choose the device and find the tools. Raises `MachineError` or `RequestError`."""
     stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%S")
     settings = request.settings
+    isolation.choose(settings.sandbox)
     return Context(
         settings=settings,
         device=device.builder() if request.build_only else device.choose(settings.device),

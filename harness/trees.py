@@ -32,6 +32,21 @@ def walk_tensors(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:
             yield from walk_tensors(item, f"{path}[{str(key)!r}]")
 
 
+def stack(values: list[Any]) -> Any:
+    """Trees of one structure as one tree, whose tensors have a first dimension more.
+
+    Raises `ValueError` where they differ in structure."""
+    first = values[0]
+    if isinstance(first, torch.Tensor):
+        return torch.stack(values)
+    if isinstance(first, tuple | list):
+        items = [stack(list(column)) for column in zip(*values, strict=True)]
+        return tuple(items) if isinstance(first, tuple) else items
+    if isinstance(first, dict):
+        return {key: stack([value[key] for value in values]) for key in first}
+    return first
+
+
 def text_keys(value: Any) -> Any:
     """`value` with the keys of its dicts as text, as they travel from a worker to the judge."""
     if isinstance(value, tuple | list):

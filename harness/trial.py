@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from harness.draws import Draw, GradDraw
+from harness.mixing import Mix
 from harness.trees import walk_tensors
 
 
@@ -57,7 +58,7 @@ class Trial:
     def from_json(cls, data: dict[str, Any]) -> Trial:
         calls = tuple(
             Call(
-                draw=Draw(**call["draw"]),
+                draw=_draw(call["draw"]),
                 grad=None if call["grad"] is None else GradDraw(**call["grad"]),
                 inputs=call["inputs"],
                 training=call["training"],
@@ -66,6 +67,11 @@ class Trial:
         )
         needs = None if data["needs"] is None else tuple(data["needs"])
         return cls(**(data | {"calls": calls, "needs": needs}))
+
+
+def _draw(data: dict[str, Any]) -> Draw:
+    mix = data.get("mix")
+    return Draw(**(data | {"mix": None if mix is None else Mix(**mix)}))
 
 
 @dataclass(kw_only=True)

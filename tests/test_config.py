@@ -263,3 +263,8 @@ def test_the_digest_does_not_depend_on_how_a_value_was_written(tmp_path: Path) -
 def test_settings_are_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Settings().trials = 3  # type: ignore[misc]
+
+
+def test_own_kernels_cannot_be_asked_for_without_the_pass_that_tells_whose_they_are() -> None:
+    with pytest.raises(RequestError, match="require_own_kernels needs profile"):
+        Settings(require_own_kernels=True, profile=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from harness import cli, doctor, doctor_gpu, doctor_tools
 from harness.errors import MachineError
 from harness.findings import Finding, State
-from harness.judge import device, toolchain
+from harness.judge import device, isolation, toolchain
 from harness.judge.device import Device
 from harness.judge.toolchain import Toolchain
 
@@ -98,6 +98,15 @@ def test_a_folder_that_cannot_be_written_is_missing(
     assert found["build cache"].state is not State.MISSING
 
 
+@pytest.fixture
+def untried() -> Iterator[None]:
+    """What is known about bubblewrap here is forgotten, before and after."""
+    isolation.unusable.cache_clear()
+    yield
+    isolation.unusable.cache_clear()
+
+
+@pytest.mark.usefixtures("untried")
 @pytest.mark.parametrize(
     ("script", "state"),
     [("exit 0", State.OK), ("echo 'No permissions' >&2; exit 1", State.WARNING)],

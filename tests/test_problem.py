@@ -430,3 +430,17 @@ def test_a_file_is_read_from_its_text_not_from_its_path(tmp_path: Path) -> None:
     path = tmp_path / "p.py"
     path.write_text("raise RuntimeError")
     Instance(source=SIZED, path=str(path), size=FULL, dtype=torch.float32, device=CPU)
+
+
+def test_arguments_are_those_that_inputs_are_handed_over_for() -> None:
+    source = (
+        "import torch\n\n\nclass Model(torch.nn.Module):\n"
+        "    def forward(self, x, y, scale=2.0, *more, mode='a', **rest):\n"
+        "        return x + y\n\n\n"
+        "def get_inputs():\n    return [torch.ones(2), torch.ones(2)]\n"
+    )
+    made = Instance(
+        source=source, path="p.py", size="full", dtype=torch.float32, device=torch.device("cpu")
+    )
+    assert made.argument_names == ["x", "y", "scale", "more"]
+    assert made.required_arguments == 2

@@ -1,8 +1,10 @@
-"""The files of tests/mutants/ and tests/honest/: one trick each, and what it must get.
+"""The files of tests/mutants/, tests/cheats/ and tests/honest/: one trick each, what it must get.
 
 A file lies in a folder named after its problem (tests/mutants/problems/). Its docstring says
 `expect: STATUS`, and may say `says: part of the message`, `flags: some that the row has` and
-`dtypes: those to judge it in` (float32). Files whose name begins with `gpu_` need a device.
+`dtypes: those to judge it in` (float32). A cheat's says `defence: what stops it` too, and may say
+`modes: those to time`, `memory: measured` and `needs: strict` (isolation); its `expect` and `says`
+are regular expressions. Files whose name begins with `gpu_` need a device.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import judges
 
 from harness import catalog
+from harness.judge import isolation
 from harness.records import Row
 
 HERE = Path(__file__).resolve().parent
@@ -32,6 +36,11 @@ class Trick:
     expect: str
     says: str
     flags: tuple[str, ...]
+    summary: str = ""
+    defence: str = ""
+    modes: tuple[str, ...] = ("forward",)
+    strict: bool = False
+    memory: bool = False
 
     @property
     def name(self) -> str:
@@ -62,29 +71,43 @@ def _read(path: Path) -> list[Trick]:
             expect=facts["expect"],
             says=facts.get("says", ""),
             flags=tuple(facts.get("flags", "").split()),
+            summary=doc.partition("\n\n")[0].replace("\n", " "),
+            defence=facts.get("defence", ""),
+            modes=tuple(facts.get("modes", "forward").split()),
+            strict=facts.get("needs") == "strict",
+            memory=facts.get("memory") == "measured",
         )
         for dtype in facts.get("dtypes", "float32").split()
     ]
 
 
-def parameters(folder: str) -> list[object]:
+def parameters(folder: str) -> list[Any]:
     """The tricks of a folder as test parameters; those for a GPU are marked."""
-    return [
-        pytest.param(trick, id=trick.name, marks=[pytest.mark.gpu] if trick.gpu else [])
-        for trick in find(folder)
-    ]
+    return [pytest.param(trick, id=trick.name, marks=_marks(trick)) for trick in find(folder)]
+
+
+def _marks(trick: Trick) -> list[pytest.MarkDecorator]:
+    marks = [pytest.mark.gpu] if trick.gpu else []
+    if trick.strict and (problem := isolation.unusable()):
+        marks.append(pytest.mark.skip(reason=problem))
+    return marks
+
+
+#: As cheats are judged: timed beside a real baseline, audited, profiled.
+IN_FULL: dict[str, Any] = {"real_baseline": True, "profile": True}
 
 
 @contextlib.contextmanager
-def rows(request: pytest.FixtureRequest, folder: Path) -> Iterator[Rows]:
+def rows(request: pytest.FixtureRequest, folder: Path, *, in_full: bool = False) -> Iterator[Rows]:
     """The rows of the tricks that a module's tests were selected for, judged side by side.
 
-    They are checked and nothing is timed. On a GPU one after the other: each fills all of its
-    free memory before a call.
+    They are checked and, unless `in_full`, nothing is timed. On a GPU one after the other: each
+    fills all of its free memory before a call.
     """
     items = [i for i in request.session.items if i.path == request.path]
     specs = [item.callspec for item in items if hasattr(item, "callspec")]
     tricks = [spec.params["trick"] for spec in specs]
+    tricks = [t for t in tricks if not (t.strict and isolation.unusable())]
     with judges(folder, 1 if any(trick.gpu for trick in tricks) else 2) as judge:
         futures = {
             trick: judge(
@@ -92,9 +115,25 @@ def rows(request: pytest.FixtureRequest, folder: Path) -> Iterator[Rows]:
                 catalog.load_problem(trick.path.parent.name, PROBLEMS),
                 device="cuda" if trick.gpu else "cpu",
                 dtype=trick.dtype,
-                modes=(),
+                modes=trick.modes if in_full else (),
                 threads=1,
+                measure_memory=trick.memory,
+                **(IN_FULL if in_full else {}),
             )
             for trick in tricks
         }
         yield lambda trick: futures[trick].result()
+
+
+def table() -> str:
+    """The cheats as docs/integrity.md lists them: trick, defence, verdict."""
+    lines = ["| trick | what it does | defence | verdict |", "|---|---|---|---|"]
+    for trick in find("cheats"):
+        verdict = trick.expect.replace("|", " or ") + (" (strict)" if trick.strict else "")
+        cells = (f"`{trick.path.stem}`", trick.summary, trick.defence, verdict)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(table(), end="")

@@ -15,6 +15,11 @@ from harness.records import Timing
 
 REFERENCE_SHARE = {"cuda": 0.10, "cpu": 0.50}  # a CPU is shared with everything else
 REFERENCE_SLACK_MS = {"cuda": 0.005, "cpu": 0.05}
+#: By the judge's clock: of what a call of the reference takes there, how much more than claimed a
+#: call of the solution may take; and the least part that is the call itself, not the host's.
+STOPWATCH_SLACK = {"cuda": 0.25, "cpu": 0.25}
+STOPWATCH_SHARE = {"cuda": 0.6, "cpu": 0.5}
+SPARE_CORES = 0.5
 FLOOR_SHARE = 0.95  # of the pins' bandwidth: nothing moves bytes faster
 BEATS_LIMIT = "beats_limit"
 #: The limit is itself a measurement: on an H200, two of it differed by 0.3 %, and a kernel of one
@@ -29,13 +34,15 @@ MOVED_SUM = 0.15  # forward_train + backward against forward_backward
 class Claim:
     """One mode's timing, and what it is held against.
 
-    `proven_bytes`: bytes that a call provably has to read from memory.
+    `proven_bytes`: bytes that a call provably has to read from memory. `threads`: those that
+    both sides were given, where that is known.
     """
 
     timing: Timing
     baseline: Baseline
     device: Device
     proven_bytes: int = 0
+    threads: int | None = None
 
 
 def wall_clock(claim: Claim) -> str | None:
@@ -68,6 +75,39 @@ def reference_times(claim: Claim) -> str | None:
     )
 
 
+def stopwatch(claim: Claim) -> str | None:
+    """By the judge's own clock the solution is as much faster than the reference as is claimed.
+
+    What both readings hold besides the call (new values, the sample) cancels: a call may take
+    what the reference's took, less the time that the claimed speedup saves."""
+    timing, kind = claim.timing, claim.device.type
+    found = timing.stopwatch_ms
+    allowed = [
+        known_ms * (1 + STOPWATCH_SLACK[kind]) - reference_ms * (1 - 1 / timing.interval.ratio)
+        for known_ms, reference_ms in claim.baseline.stopwatches(timing.mode)
+        if reference_ms >= STOPWATCH_SHARE[kind] * known_ms
+    ]
+    if found is None or not allowed or found <= max(allowed):
+        return None
+    return (
+        f"{timing.mode}: {timing.interval.ratio:.3g}x is claimed, but by the judge's clock a call "
+        f"took {found:.4g} ms, at most {max(allowed):.4g} ms with what such a call takes besides"
+    )
+
+
+def cores(claim: Claim) -> str | None:
+    """On a CPU both sides get the same number of threads, and no process beside the worker."""
+    timing, threads = claim.timing, claim.threads
+    if claim.device.type != "cpu" or threads is None or timing.cores is None:
+        return None
+    if timing.cores <= threads + SPARE_CORES:
+        return None
+    return (
+        f"{timing.mode}: {timing.cores:.1f} cores were busy in the worker's processes, "
+        f"where {threads} thread(s) are given to both sides"
+    )
+
+
 def escaped(claim: Claim) -> str | None:
     """No work on the device outlives the clock."""
     if ESCAPED_FLAG not in claim.timing.flags:
@@ -92,7 +132,19 @@ def physical_floor(claim: Claim) -> str | None:
 
 
 Rule = Callable[[Claim], str | None]
-RULES: tuple[Rule, ...] = (wall_clock, reference_times, escaped, physical_floor)
+RULES: tuple[Rule, ...] = (
+    wall_clock,
+    reference_times,
+    escaped,
+    physical_floor,
+    cores,
+    stopwatch,
+)
+
+
+def in_doubt(claim: Claim) -> bool:
+    """Whether the claim fails a rule that the baseline bears on: the machine may have changed."""
+    return any(rule(claim) for rule in (reference_times, stopwatch))
 
 
 def complaint(claim: Claim) -> str | None:

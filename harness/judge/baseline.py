@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -59,6 +60,14 @@ class Baseline:
         """The reference's times of one call, by each baseline measured beside it."""
         return [t.reference_ms for (_, m), t in self.timings.items() if m == mode]
 
+    def stopwatches(self, mode: str) -> list[tuple[float, float]]:
+        """(one call by the judge's clock, one call as it is timed) of eager, per measurement."""
+        return [
+            (t.stopwatch_ms, t.solution_ms)
+            for (name, m), t in self.timings.items()
+            if m == mode and name.startswith(EAGER) and t.stopwatch_ms is not None
+        ]
+
     def limit_ms(self, step: Step) -> float:
         """The least time of a step: its bytes or its FLOPs, whichever takes longer."""
         return max(self.limits_ms(step))
@@ -98,11 +107,17 @@ def measure(
     modes: tuple[str, ...],
     weights_seed: int,
     flops: bool,
+    mix: bool = True,
     note: Callable[[str], None] = lambda text: None,
 ) -> Baseline:
     """Measure everything about the reference alone. Raises `BaselineError`."""
     course = _Baselines(
-        context=context, problem=problem, size=size, weights_seed=weights_seed, flops=flops
+        context=context,
+        problem=problem,
+        size=size,
+        weights_seed=weights_seed,
+        flops=flops,
+        mix=mix,
     )
     notes: list[str] = []
     for name in (EAGER, *_compile_modes(context)):
@@ -124,6 +139,7 @@ class _Baselines:
     size: str
     weights_seed: int
     flops: bool
+    mix: bool
     found: Baseline = field(default_factory=Baseline)
 
     def measure(self, name: str, modes: tuple[str, ...], note: Callable[[str], None]) -> None:
@@ -145,6 +161,7 @@ class _Baselines:
                     device=self.context.device,
                     settings=settings,
                     overhead_ms=self.found.overhead_ms,
+                    mix=self.mix,
                     note=note,
                 )
         self.found = dataclasses.replace(self.found, timings=self.found.timings | timings)
@@ -176,7 +193,14 @@ def _note(note: Callable[[str], None], name: str, text: str) -> None:
 
 
 def measure_again(
-    context: Context, problem: Problem, known: Baseline, *, size: str, mode: str, weights_seed: int
+    context: Context,
+    problem: Problem,
+    known: Baseline,
+    *,
+    size: str,
+    mode: str,
+    weights_seed: int,
+    mix: bool = True,
 ) -> Baseline:
     """`known` with one more timing of eager in `mode`: what the machine gives now.
 
@@ -193,6 +217,7 @@ def measure_again(
                 device=context.device,
                 settings=context.settings,
                 overhead_ms=known.overhead_ms,
+                mix=mix,
             )
     except _FAILURES as error:
         raise BaselineError(str(error)) from error
@@ -233,6 +258,10 @@ def peaks(settings: Settings, worker: Worker, side: str, *, training: bool) -> M
         ).body["answer"]
         with claimed():
             found[mode] = float(answer["peak_mib"])
+            if not 0 <= found[mode] < math.inf:
+                raise ValueError(f"a peak of {found[mode]} MiB")
+            if answer.get("reset"):
+                raise ValueError("the peak of memory was reset while it was measured")
     return Memory(
         inference_peak_mib=found["forward"], training_peak_mib=found.get("forward_backward")
     )

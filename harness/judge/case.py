@@ -92,6 +92,7 @@ def open_case(
                 modes=modes,
                 weights_seed=weights_seed,
                 flops=work.forward.flops > 0,
+                mix=surveyed.mixable,
                 note=lambda text: note(f"reference: {text}"),
             )
     except baseline.BaselineError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from harness.config import Settings
 from harness.draws import Draw, GradDraw
@@ -17,8 +18,12 @@ from harness.judge.reference import Expected, Reference
 from harness.judge.rules import Rules
 from harness.judge.sandbox import Worker, WorkerCrash, WorkerFault, WorkerTimeout, claimed
 from harness.judge.survey import AS_GIVEN, Survey, fit, label, variations
+from harness.mixing import sample
 from harness.records import Check, Phase, Status
+from harness.trees import map_tensors
 from harness.trial import Call, Played, Result, Trial
+
+FORWARD_MODES = ("forward", "forward_train")  # those that return no gradients
 
 
 class Mistake(Exception):
@@ -190,7 +195,7 @@ class Judged:
             yield Status.WRONG_OUTPUT, check
 
     def reveal(
-        self, worker: Worker, mode: str, seed: int, grad_seed: int, unit: int, call: int
+        self, worker: Worker, mode: str, draw: Draw, grad_seed: int, unit: int, call: int
     ) -> None:
         """Look at what one timed call returned; what is wrong is left in `wrong_reveal`."""
         if not self.survey.repeatable:  # not seeded one by one, or their inputs have changed since
@@ -203,21 +208,40 @@ class Judged:
             unit=unit,
             call=call,
         )
-        forward = mode in ("forward", "forward_train")
-        grad = None if forward else GradDraw(seed=grad_seed)
-        trial = Trial(calls=(Call(draw=Draw(seed=seed), grad=grad),))
         try:
             with claimed():
-                output = grads = message.trees["output"]
-                if mode == "forward_backward":
-                    output, grads = output
-                got = Result(output=output, grads={} if forward else dict(grads))
-            expected = self.reference.expected(trial, oracle=True)
+                got = _timed_result(mode, message.trees["output"])
+            self._examine(mode, draw, grad_seed, got)
+        finally:
+            message.close()
+
+    def sampled(
+        self, mode: str, draw: Draw, grad_seed: int, sample_seed: int, samples: Any
+    ) -> None:
+        """The same for samples of what a call returned."""
+        if self.survey.random:
+            return
+        with claimed():
+            got = _timed_result(mode, samples)
+        self._examine(mode, draw, grad_seed, got, sample_seed)
+
+    def _examine(
+        self, mode: str, draw: Draw, grad_seed: int, got: Result, sample_seed: int | None = None
+    ) -> None:
+        grad = None if mode in FORWARD_MODES else GradDraw(seed=grad_seed)
+        try:
+            expected = self.reference.expected(
+                Trial(calls=(Call(draw=draw, grad=grad),)), oracle=True
+            )
+            if sample_seed is not None:
+                expected = Expected(
+                    played=_sampled(expected.played, sample_seed),
+                    oracle=expected.oracle and _sampled(expected.oracle, sample_seed),
+                )
             wrong = self._wrong_timed(got, expected, output=mode != "backward")
             del expected
             self.wrong_reveal = self.wrong_reveal or wrong
         finally:
-            message.close()
             self.reference.release()
 
     def _wrong_timed(self, got: Result, expected: Expected, *, output: bool) -> str | None:
@@ -228,6 +252,27 @@ class Judged:
         got.carries = ours.carries
         found = [*found, *self.rules.grads(got, ours, true)]
         return next((check.problem for check in found if check.problem), None)
+
+
+def _timed_result(mode: str, tree: Any) -> Result:
+    """What a timed call of `mode` returned. Raises `ValueError` or `TypeError`."""
+    output = grads = tree
+    if mode == "forward_backward":
+        output, grads = tree
+    return Result(output=output, grads={} if mode in FORWARD_MODES else dict(grads))
+
+
+def _sampled(played: Played, seed: int) -> Played:
+    """Outputs and gradients reduced to the values at the sampled places."""
+
+    def take(value: Any) -> Any:
+        return map_tensors(lambda tensor: sample(tensor, seed), value)
+
+    results = [
+        replace(result, output=take(result.output), grads=take(result.grads))
+        for result in played.results
+    ]
+    return Played(results=results)
 
 
 def _said(check: Pass, text: str) -> str:

@@ -9,12 +9,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import harness
 from harness import cpu
 from harness.config import Settings
+from harness.judge import isolation
 from harness.judge.device import Device
-from harness.judge.sandbox import Worker, private_folder
+from harness.judge.fingerprint import Fingerprint
+from harness.judge.sandbox import Worker, WorkerFault, private_folder
 from harness.judge.toolchain import Toolchain, worker_environment
 
+ROOT = Path(harness.__file__).resolve().parent.parent
 COMPILER_BYTES = 3 << 29  # a compiler over torch's headers takes about 1.5 GB
 
 
@@ -31,8 +35,9 @@ class Context:
 
     @property
     def isolation(self) -> str:
-        """Which isolation workers get; a column of the row."""
-        return "process"
+        """Which isolation workers get; a column of the row. Raises `MachineError` where the one
+        that is asked for cannot be had."""
+        return isolation.choose(self.settings.sandbox)
 
     @contextlib.contextmanager
     def worker(self, name: str, *, salt: str, trusted: bool = False) -> Iterator[Worker]:
@@ -51,16 +56,37 @@ class Context:
                 max_jobs=self.settings.max_jobs or compilers_at_once(),
             )
             if trusted:
-                environment["TORCHINDUCTOR_CACHE_DIR"] = str(self.cache / "inductor" / cpu.digest())
+                environment["TORCHINDUCTOR_CACHE_DIR"] = str(self._compiled)
             worker = Worker(
                 environment=environment,
                 folder=folder,
                 log=self.log(name),
-                first={"build_cache": str(self.cache / "builds" / salt), "salt": salt},
+                first={"build_cache": str(self._builds(salt)), "salt": salt},
+                jail=self._jail(folder, salt, trusted=trusted),
             )
+            exposed = not trusted and self.isolation == isolation.PROCESS
+            sources = Fingerprint.of(ROOT) if exposed else None
             with worker:
                 worker.start(self.settings.start_timeout_s)
                 yield worker
+            if changed := sources.changed() if sources else []:
+                text = f"{changed[0]} was changed meanwhile, by the solution or by somebody else"
+                raise WorkerFault({"kind": "machine", "message": f"{text}: look, then run again"})
+
+    def _jail(self, folder: Path, salt: str, *, trusted: bool) -> list[str]:
+        """A worker writes its folder and its builds; what is compiled for references, which may
+        be loaded by later runs, only one that never loads a solution."""
+        if self.isolation == isolation.PROCESS:
+            return []
+        writable = [folder, self._builds(salt), *([self._compiled] if trusted else [])]
+        return isolation.jail(folder, writable=writable, readable=[ROOT])
+
+    def _builds(self, salt: str) -> Path:
+        return self.cache.resolve() / "builds" / salt
+
+    @property
+    def _compiled(self) -> Path:
+        return self.cache.resolve() / "inductor" / cpu.digest()
 
     def log(self, name: str) -> Path:
         """The log file of one evaluation."""

@@ -202,7 +202,8 @@ def _measure(
             device=case.context.device,
             settings=settings,
             overhead_ms=case.baseline.overhead_ms,
-            reveal=judged.reveal,
+            mix=case.survey.mixable,
+            examiner=judged,
             note=note,
         )
         found.timings[mode] = timing
@@ -235,6 +236,7 @@ def _measure(
             baseline=_current_baseline(case, timing),
             device=case.context.device,
             proven_bytes=case.work.proven * len(steps),
+            threads=case.context.settings.threads,
         )
         if complaint := audit.complaint(claim):
             raise Ended(verdict(Status.REJECTED, Phase.AUDIT, complaint))
@@ -243,7 +245,7 @@ def _measure(
 def _current_baseline(case: Case, timing: Timing) -> Baseline:
     """The baseline, measured again where the machine may have become slower since."""
     claim = audit.Claim(timing=timing, baseline=case.baseline, device=case.context.device)
-    if audit.reference_times(claim) is None:
+    if not audit.in_doubt(claim):
         return case.baseline
     return baseline.measure_again(
         case.context,
@@ -252,6 +254,7 @@ def _current_baseline(case: Case, timing: Timing) -> Baseline:
         size=case.size,
         mode=timing.mode,
         weights_seed=case.weights_seed,
+        mix=case.survey.mixable,
     )
 
 
@@ -266,6 +269,8 @@ def provenance(case: Case, worker: Worker, modes: tuple[str, ...], found: Findin
     ).body["answer"]
     with claimed():
         share = None if answer.get("own_share") is None else float(answer["own_share"])
+        if share is not None and not 0 <= share <= 1:
+            raise ValueError(f"a share of {share}")
     found.own_share = None if share is None else round(share, 4)
     failed = [b for b in found.builds if b.get("error")]
     idle = answer.get("native_calls") == 0 or share == 0
@@ -288,6 +293,9 @@ def provenance(case: Case, worker: Worker, modes: tuple[str, ...], found: Findin
         )
     if not found.builds and not share:
         found.flags.append("library_only")
+        if case.context.settings.require_own_kernels:
+            text = "right, but no kernel of its own ran, and --require-own-kernels is given"
+            raise Ended(verdict(Status.NOT_EXERCISED, Phase.PROFILE, text))
 
 
 def _final_verdict(case: Case, *, backward: bool, found: Findings) -> Verdict:

@@ -1,7 +1,8 @@
 """Orders timing, epoch by epoch, and decides when it is enough.
 
 The worker measures; what it answers is a claim. After an epoch the judge may ask for the
-output of any timed call of it, chosen then.
+output of any timed call of it, chosen then. After the last one it times some calls itself, with
+its own clock, from giving the order to having a sample of each call's output (`stopwatch`).
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.config import Settings
+from harness.judge import stopwatch
 from harness.judge.device import Device
 from harness.judge.monitor import DROPPED, Monitor
 from harness.judge.sandbox import Worker, WorkerLied, claimed
+from harness.judge.stopwatch import Examiner, Inputs
 from harness.records import Block, Epoch, Timing
 
 MIN_CUDA_UNIT_MS = 0.03  # twenty null kernels under an event pair (TIMING.md, constant)
 MIN_CPU_UNIT_MS = 0.5
 MAX_SETS = 32
-MAX_CPU_CALLS = 4096
+MAX_CPU_SETS = 256
 #: Blocks of an epoch take about this long. Epochs count, not blocks: a CPU, whose budget is
 #: small, gets short ones.
 CUDA_EPOCH_MS = 500.0
@@ -42,16 +45,12 @@ ESCAPED_FLAG = "escaped"
 ESCAPE_SLACK_MS = 0.02
 ESCAPE_SHARE = 0.02  # of the unit
 
-#: (worker, mode, seed, grad_seed, unit, call) of one timed call whose output is to be looked at.
-Reveal = Callable[[Worker, str, int, int, int, int], None]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """One epoch: `sets` distinct input sets, each called `repeat` times a unit, `blocks` blocks."""
+    """One epoch: `sets` distinct input sets, each called once a unit, in `blocks` blocks."""
 
     sets: int
-    repeat: int
     blocks: int
     epochs_min: int
     epochs_max: int
@@ -62,13 +61,11 @@ def plan(ms: dict[str, float], *, cuda: bool, settings: Settings) -> Plan:
     """How to measure two sides that take about `ms` milliseconds a call."""
     wanted = MIN_CUDA_UNIT_MS if cuda else MIN_CPU_UNIT_MS
     calls = max(1, math.ceil(wanted / min(ms.values())))
-    sets = min(calls, MAX_SETS)
-    repeat = 1 if cuda else math.ceil(min(calls, MAX_CPU_CALLS) / sets)
-    block_ms = 2 * sum(ms.values()) * sets * repeat
+    sets = min(calls, MAX_SETS if cuda else MAX_CPU_SETS)
+    block_ms = 2 * sum(ms.values()) * sets
     blocks = round(min(12, max(3, (CUDA_EPOCH_MS if cuda else CPU_EPOCH_MS) / block_ms)))
     return Plan(
         sets=sets,
-        repeat=repeat,
         blocks=blocks,
         epochs_min=settings.epochs_min,
         epochs_max=settings.epochs_max,
@@ -83,15 +80,16 @@ def time_mode(
     device: Device,
     settings: Settings,
     overhead_ms: float = 0.0,
-    reveal: Reveal | None = None,
+    mix: bool = True,
+    examiner: Examiner | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> Timing:
     """Time one mode until its interval is narrow enough or its budget is spent.
 
-    `overhead_ms`: what an event pair costs, measured where no solution was loaded.
-    `reveal` is called with (worker, mode, seed, grad_seed, unit, call) for one timed call of an
-    epoch, both chosen after the epoch has ended. Raises as `Worker.ask` does, and
-    whatever `reveal` raises.
+    `overhead_ms`: what an event pair costs, measured where no solution was loaded. `mix`: whether
+    the reference takes inputs that are mixed of two draws.
+    `examiner` gets to see timed calls that are chosen after they have been made. Raises as
+    `Worker.ask` does, and whatever `examiner` raises.
     """
     cuda = device.type == "cuda"
     warm = worker.ask(
@@ -101,6 +99,7 @@ def time_mode(
         seed=secrets.randbits(48),
         calls=10 if cuda else 5,
         seconds=0.3 if cuda else 0.1,
+        mix=mix,
     ).body["answer"]
     with claimed():
         ms, wall_ms = _pair(warm["ms"]), _pair(warm["wall_ms"])
@@ -113,7 +112,8 @@ def time_mode(
         steps=steps,
         settings=settings,
         overhead_ms=overhead_ms if gated else 0.0,
-        reveal=reveal,
+        mix=mix,
+        examiner=examiner,
     )
     began = time.monotonic()
     with Monitor(device) as monitor:
@@ -122,7 +122,17 @@ def time_mode(
             timing = course.timing(minima=not cuda, flags=flags, wall_ms=wall_ms)
             note(f"{mode}: epoch {len(timing.epochs)}")
             if enough(timing, steps, settings, time.monotonic() - began):
-                return timing
+                break
+    stopwatch_ms, cores = stopwatch.read(
+        worker,
+        mode,
+        course.inputs,
+        call_ms=max(ms.values()),
+        cuda=cuda,
+        timeout_s=settings.call_timeout_s,
+        examiner=examiner,
+    )
+    return dataclasses.replace(timing, stopwatch_ms=stopwatch_ms, cores=cores)
 
 
 def _host_flags(
@@ -157,30 +167,31 @@ class _Course:
     steps: Plan
     settings: Settings
     overhead_ms: float
-    reveal: Reveal | None
+    mix: bool
+    examiner: Examiner | None
+    inputs: Inputs = field(default_factory=Inputs)
     epochs: list[Epoch] = field(default_factory=list)
     flags: set[str] = field(default_factory=set)
 
     def epoch(self, monitor: Monitor) -> None:
         """Order one epoch, drop its disturbed blocks, look at one of its outputs."""
-        seeds = [secrets.randbits(48) for _ in range(self.steps.sets)]
-        grad_seeds = [secrets.randbits(48) for _ in range(self.steps.sets)]
+        self.inputs = Inputs.fresh(self.steps.sets, mix=self.mix)
+        order_seed = secrets.randbits(48)
         began = time.monotonic()
         answer = self.worker.ask(
             "epoch",
             timeout_s=self.settings.call_timeout_s,
             mode=self.mode,
-            seeds=seeds,
-            grad_seeds=grad_seeds,
-            repeat=self.steps.repeat,
+            seeds=list(self.inputs.seeds),
+            grad_seeds=list(self.inputs.grad_seeds),
             blocks=self.steps.blocks,
-            order_seed=secrets.randbits(48),
+            order_seed=order_seed,
         ).body["answer"]
         wall_s = time.monotonic() - began
         with claimed():
             self._read(answer, monitor, wall_s)
-            kept = int(answer["kept"])
-        self._reveal(kept, seeds, grad_seeds)
+            kept = [int(number) for number in answer["kept"]]
+        self._reveal(kept, order_seed)
 
     def _read(self, answer: dict[str, Any], monitor: Monitor, wall_s: float) -> None:
         """What an epoch's answer claims."""
@@ -205,7 +216,7 @@ class _Course:
         reference's, by more than noise."""
         excess_ms = _number(late_ms["candidate"]) - _number(late_ms["reference"])
         blocks = epoch.blocks + epoch.disturbed
-        unit_ms = self.steps.sets * self.steps.repeat * min(min(b.solution_ms) for b in blocks)
+        unit_ms = self.steps.sets * min(min(b.solution_ms) for b in blocks)
         return excess_ms > ESCAPE_SLACK_MS + ESCAPE_SHARE * unit_ms
 
     def _block(self, claim: dict[str, Any]) -> Block:
@@ -213,22 +224,23 @@ class _Course:
         reference, candidate = claim["reference"], claim["candidate"]
         if len(reference) != 2 or len(candidate) != 2:
             raise WorkerLied("a block has two units of each side")
-        calls = self.steps.sets * self.steps.repeat
+        calls = self.steps.sets
         a, b, c, d = (
             max(ms - self.overhead_ms, ms / 10) / calls
             for ms in map(_positive, (*reference, *candidate))
         )
         return Block(reference_ms=(a, b), solution_ms=(c, d))
 
-    def _reveal(self, kept: int, seeds: list[int], grad_seeds: list[int]) -> None:
+    def _reveal(self, kept: list[int], order_seed: int) -> None:
         """Look at an output of this epoch: always of the first, of later ones by chance."""
         by_chance = secrets.randbelow(REVEAL_EVERY) == 0
-        if self.reveal is None or (len(self.epochs) > 1 and not by_chance):
+        if self.examiner is None or (len(self.epochs) > 1 and not by_chance):
             return
-        if kept < 1:
+        if not kept:
             raise WorkerLied("no output of a timed call was kept")
-        unit, call = secrets.randbelow(kept), secrets.randbelow(self.steps.sets)
-        self.reveal(self.worker, self.mode, seeds[call], grad_seeds[call], unit, call)
+        unit, call = secrets.choice(kept), secrets.randbelow(self.steps.sets)
+        draw, grad_seed = self.inputs.draw(order_seed + unit, call)
+        self.examiner.reveal(self.worker, self.mode, draw, grad_seed, unit, call)
 
     def timing(self, *, minima: bool, flags: tuple[str, ...], wall_ms: dict[str, float]) -> Timing:
         """The samples so far. Where too many blocks were disturbed, none is dropped: what
@@ -241,12 +253,12 @@ class _Course:
                 dataclasses.replace(e, blocks=e.blocks + e.disturbed, disturbed=()) for e in epochs
             )
             extra.add(UNSTABLE)
-        unit_ms = self.steps.sets * self.steps.repeat * _fastest_ms(epochs)
+        unit_ms = self.steps.sets * _fastest_ms(epochs)
         if self.overhead_ms and unit_ms < RESOLUTION * self.overhead_ms:
             extra.add(BELOW_RESOLUTION)
         return Timing(
             mode=self.mode,
-            calls=self.steps.sets * self.steps.repeat,
+            calls=self.steps.sets,
             epochs=epochs,
             minima=minima,
             flags=(*flags, *sorted(extra)),

@@ -3,9 +3,10 @@
 A worker gets a clean environment, a private folder as its working directory, an interpreter
 that ignores the caller's paths, one visible device, its own session, and one socket; no other
 descriptor. Its whole process tree is ended before anything that it left is read; `warden`
-sees to it that no process leaves that tree.
+sees to it that no process leaves that tree. With a `jail` (isolation.py) it runs in namespaces
+of its own.
 
-Not covered by this isolation: a worker runs as the same user on the same file system.
+Not covered without a jail: a worker runs as the same user on the same file system.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -43,10 +44,15 @@ class WorkerFault(Exception):
     """The worker answered that an order failed. `fault`: its own account, a claim."""
 
     def __init__(self, fault: dict[str, Any]) -> None:
-        super().__init__(str(fault.get("message", "")))
+        super().__init__(printable(str(fault.get("message", ""))))
         self.kind = str(fault.get("kind", "exception"))
-        self.text = str(fault.get("text", ""))
+        self.text = printable(str(fault.get("text", "")))
         self.builds = fault.get("builds")
+
+
+def printable(text: str) -> str:
+    """`text` without control characters: what a terminal would obey is shown instead."""
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
 class WorkerTimeout(Exception):
@@ -74,9 +80,16 @@ class Worker:
     """One worker process. Use as a context manager: leaving it ends the process tree."""
 
     def __init__(
-        self, *, environment: dict[str, str], folder: Path, log: Path, first: dict[str, Any]
+        self,
+        *,
+        environment: dict[str, str],
+        folder: Path,
+        log: Path,
+        first: dict[str, Any],
+        jail: Sequence[str] = (),
     ) -> None:
         self.folder = folder
+        self._jailed = bool(jail)
         log.parent.mkdir(parents=True, exist_ok=True)
         self._log: IO[bytes] = log.open("ab")
         ours, theirs = socket.socketpair()
@@ -85,6 +98,7 @@ class Worker:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-S", str(_WARDEN)),
+                    *jail,
                     *(sys.executable, "-I", "-c", _BOOTSTRAP, str(_ROOT), str(theirs.fileno())),
                 ],
                 cwd=folder,
@@ -115,7 +129,8 @@ class Worker:
 
         Raises `WorkerFault`, `WorkerTimeout`, `WorkerCrash` or `WorkerLied`.
         """
-        body = {"order": order, "ipc": max_tensor_bytes > 0, **arguments}
+        # A handle of CUDA memory cannot be opened from another pid namespace: bytes travel then.
+        body = {"order": order, "ipc": max_tensor_bytes > 0 and not self._jailed, **arguments}
         return self._exchange(body, timeout_s, max_tensor_bytes)
 
     def _exchange(self, body: dict[str, Any], timeout_s: float, max_tensor_bytes: int) -> Message:
@@ -140,6 +155,17 @@ class Worker:
             raise WorkerLied("an answer without content")
         return message
 
+    def cpu_s(self) -> float:
+        """Seconds of processor time that the worker's processes have used, all together."""
+        total = 0.0
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in psutil.Process(self._process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    times = process.cpu_times()
+                    total += times.user + times.system
+                    total += times.children_user + times.children_system
+        return total
+
     def _obituary(self) -> str:
         """How the process ended, for people."""
         try:
@@ -147,6 +173,8 @@ class Worker:
         except subprocess.TimeoutExpired:
             self.end()
             return "the worker closed its channel"
+        if self._jailed and code > 128:  # as bubblewrap tells of a signal
+            code = 128 - code
         if code >= 0:
             return f"the process ended itself with status {code}"
         known = -code in signal.Signals.__members__.values()

@@ -21,6 +21,7 @@ from harness.judge import compare
 from harness.judge.passes import PASSES, Ask, Pass
 from harness.judge.reference import Expected, Reference
 from harness.judge.rules import Rules
+from harness.mixing import Mix
 from harness.records import Phase
 from harness.trees import walk_tensors
 from harness.trial import Call, Trial
@@ -46,7 +47,8 @@ class Survey:
     """`outputs`: paths of what is differentiated. `leaves`: what can be differentiated by.
     `left_out`: (phase, variation or pass) that the reference does not allow. `random`: it draws
     random numbers itself. `finite`: it is, for inputs as given. `stateful`: it has weights.
-    `mutates`: it changes inputs in place, as a step of an optimiser does."""
+    `mutates`: it changes inputs in place, as a step of an optimiser does. `mixable`: it takes
+    inputs that are mixed of two draws."""
 
     outputs: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
@@ -55,6 +57,7 @@ class Survey:
     finite: bool = True
     stateful: bool = False
     mutates: bool = False
+    mixable: bool = True
 
     @property
     def repeatable(self) -> bool:
@@ -110,7 +113,21 @@ def survey(reference: Reference, settings: Settings) -> Survey:
         mutates=_changes_inputs(reference, draw, first),
     )
     del first, output
-    return replace(found, left_out=frozenset(_left_out(reference, rules, found, settings)))
+    return replace(
+        found,
+        left_out=frozenset(_left_out(reference, rules, found, settings)),
+        mixable=_takes_mixtures(reference, finite=found.finite),
+    )
+
+
+def _takes_mixtures(reference: Reference, *, finite: bool) -> bool:
+    """Whether rows of two draws may stand side by side, as in timed calls."""
+    draw = Draw(seed=1, mix=Mix(seed=2, begin=0.25, end=0.75))
+    try:
+        mixed = reference.expected(Trial(calls=(Call(draw=draw),)), oracle=False)
+    except Exception:  # noqa: BLE001 - whatever the reference raises, it is not asked for again
+        return False
+    return mixed.finite or not finite
 
 
 def _left_out(

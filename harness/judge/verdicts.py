@@ -23,7 +23,7 @@ _BY_KIND = {
     "contract": Status.CONTRACT_ERROR,
     "compile": Status.COMPILE_ERROR,
     "out_of_memory": Status.OUT_OF_MEMORY,
-    "problem": Status.REFERENCE_ERROR,
+    "problem": Status.RUNTIME_ERROR,  # the judge itself has tried the reference
     "machine": Status.HARNESS_ERROR,
     "no_backward": Status.FORWARD_ONLY,
 }

@@ -22,6 +22,7 @@ import time
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _PR_SET_CHILD_SUBREAPER = 36
+MAX_FILE_BYTES = 4 << 30  # of any one file that a worker writes, its log included
 
 
 def main(command: list[str]) -> None:
@@ -30,6 +31,7 @@ def main(command: list[str]) -> None:
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
     worker = subprocess.Popen(command, close_fds=False, start_new_session=True)
     signal.signal(signal.SIGTERM, lambda *_: worker.kill())
     status = 0

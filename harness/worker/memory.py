@@ -1,14 +1,17 @@
 """Peak memory of one side, in its own untimed pass.
 
-On CUDA by the caching allocator's own peak; what a side allocates around it shows as a change
-of the device's free memory beyond the allocator's (`hidden`). On a CPU by the profiler's
-allocation events: process high-water marks miss what is reused. Native code that calls malloc
-itself is not seen there.
+On CUDA by the caching allocator's own peak. A side that resets the peak is found out: one set on
+purpose before a further call must still stand after it. On a CPU by the profiler's
+allocation events: process high-water marks miss what is reused.
+
+Not covered: memory that native code takes around the allocator (cudaMalloc, managed, pinned,
+malloc).
 """
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,6 +23,7 @@ from harness.worker.calls import Side, call_set
 
 MIB = 1 << 20
 WARM_CALLS = 3
+CANARY_BYTES = 16 << 20  # above the peak, on purpose
 
 
 def peak_mib(instance: Instance, side: Side, mode: str, seed: int, base_bytes: int) -> float:
@@ -36,15 +40,33 @@ def peak_mib(instance: Instance, side: Side, mode: str, seed: int, base_bytes: i
         torch.cuda.reset_peak_memory_stats()
         kept = side.run(mode, calls, None)
         torch.cuda.synchronize()
-        peak = torch.cuda.max_memory_allocated() - base_bytes
+        peak = torch.cuda.max_memory_allocated()
         del kept
-        return peak / MIB
+        if _peak_is_reset(lambda: side.run(mode, calls, None), peak):
+            raise PeakReset("the peak of memory was reset by a call")
+        return (peak - base_bytes) / MIB
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         kept = side.run(mode, calls, None)
     del kept
     own = sum(p.numel() * p.element_size() for p in side.model.parameters())
     inputs = sum(t.numel() * t.element_size() for _, t in walk_tensors(calls.inputs, ""))
     return (own + inputs + _transient_bytes(record)) / MIB
+
+
+class PeakReset(Exception):
+    """The allocator's peak does not tell what a call took."""
+
+
+def _peak_is_reset(call: Callable[[], Any], peak: int) -> bool:
+    """Whether a peak somewhat above `peak`, set before `call`, is gone after it."""
+    torch.cuda.reset_peak_memory_stats()
+    wanted = peak + CANARY_BYTES - torch.cuda.memory_allocated()
+    canary = torch.empty(wanted, dtype=torch.uint8, device="cuda")
+    level = torch.cuda.max_memory_allocated()
+    del canary
+    call()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() < level
 
 
 def _transient_bytes(record: Any) -> int:

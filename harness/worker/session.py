@@ -51,6 +51,7 @@ class Session:
     timer: timing.Timer | None = None
     model_class: Any = None
     base_bytes: dict[str, int] = field(default_factory=dict)
+    import_bytes: int = 0
     weights_seed: int = 0
     order: dict[str, Any] = field(default_factory=dict)
     past: list[dict[str, Any]] = field(default_factory=list)
@@ -96,6 +97,8 @@ class Session:
             )
         finally:
             self.order["builds"] = self._builds()
+        if torch.cuda.is_initialized():
+            self.import_bytes = torch.cuda.memory_allocated()
         return {"builds": self._builds()}, {}
 
     def load(self, order: dict[str, Any]) -> Answer:
@@ -186,6 +189,7 @@ class Session:
             reference=self.reference,
             candidate=candidate,
             meter=meters.METERS[instance.device.type](instance.device),
+            mix=order["mix"],
         )
         answer = self.timer.warm_up(
             order["mode"], order["seed"], calls=order["calls"], seconds=order["seconds"]
@@ -199,7 +203,6 @@ class Session:
                 order["mode"],
                 seeds=order["seeds"],
                 grad_seeds=order["grad_seeds"],
-                repeat=order["repeat"],
                 blocks=order["blocks"],
                 order_seed=order["order_seed"],
             ),
@@ -211,6 +214,17 @@ class Session:
         assert self.timer is not None
         output = self.timer.kept[order["unit"]][order["call"]]
         return {}, {"output": output}
+
+    def stopwatch(self, order: dict[str, Any]) -> Answer:
+        """Calls that the judge times, and a sample of what each returned."""
+        assert self.timer is not None
+        samples = self.timer.stopwatch(
+            order["mode"],
+            mix_seed=order["mix_seed"],
+            sample_seed=order["sample_seed"],
+            passes=order["passes"],
+        )
+        return {}, {"samples": samples}
 
     def forget(self, order: dict[str, Any]) -> Answer:
         """Let go of the inputs and outputs of the last timing."""
@@ -227,9 +241,13 @@ class Session:
         side = self.reference if order["side"] == "reference" else self.candidate
         assert side is not None
         base = self.base_bytes[order["side"]]
-        return {
-            "peak_mib": memory.peak_mib(self.instance, side, order["mode"], order["seed"], base)
-        }, {}
+        if side is self.candidate:
+            base -= self.import_bytes  # what the solution took at import is its own
+        try:
+            peak = memory.peak_mib(self.instance, side, order["mode"], order["seed"], base)
+        except memory.PeakReset:
+            return {"peak_mib": 0.0, "reset": True}, {}
+        return {"peak_mib": peak, "reset": False}, {}
 
     def profile(self, order: dict[str, Any]) -> Answer:
         """Which kernels one call of `mode` ran, and the share that are the solution's own."""
@@ -305,6 +323,7 @@ ORDERS: dict[str, Callable[[Session, dict[str, Any]], Answer]] = {
     "warm_up": Session.warm_up,
     "epoch": Session.epoch,
     "reveal": Session.reveal,
+    "stopwatch": Session.stopwatch,
     "forget": Session.forget,
     "memory": Session.memory,
     "profile": Session.profile,
@@ -338,11 +357,17 @@ def _raised_by_call(error: TypeError) -> bool:
 
 
 def _check_arguments(model: torch.nn.Module, instance: Instance) -> None:
-    """Raises `ContractFault` where ModelNew.forward cannot take Model.forward's arguments."""
+    """Raises `ContractFault` where ModelNew.forward cannot take Model.forward's arguments: those
+    that it needs, with some or all of those that have defaults."""
     try:
-        inspect.signature(model.forward).bind(*instance.argument_names)
-    except TypeError as error:
-        names = ", ".join(instance.argument_names)
-        raise ContractFault(f"ModelNew.forward does not take ({names}): {error}") from error
+        signature = inspect.signature(model.forward)
     except ValueError:  # a native callable has no signature; the call will tell
         return
+    names, problem = instance.argument_names, ""
+    for count in range(instance.required_arguments, len(names) + 1):
+        try:
+            signature.bind(*names[:count])
+            return
+        except TypeError as error:
+            problem = str(error)
+    raise ContractFault(f"ModelNew.forward does not take ({', '.join(names)}): {problem}")

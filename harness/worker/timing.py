@@ -1,7 +1,9 @@
 """Interleaved timing of two sides: warm-up, blocks, one epoch per order.
 
 A block is A B B A or B A A B, in units of one side (`meters`). An epoch is K blocks on freshly
-allocated inputs. The judge orders each epoch, decides n, K and when to stop, and audits what
+allocated inputs. Before every unit each input set gets values that no call has seen, at the same
+addresses, through raw copies: no version counter tells, so nothing kept from an earlier call is
+right any more. The judge orders each epoch, decides n, K and when to stop, and audits what
 is answered.
 """
 
@@ -17,10 +19,12 @@ from typing import Any
 
 import torch
 
-from harness.problem import Draw, Instance
-from harness.trees import walk_tensors
-from harness.worker.calls import CallSet, Side, call_set, plain
-from harness.worker.meters import HostBound, Meter, Unit, WallMeter
+from harness.mixing import mixes, sample
+from harness.problem import Instance
+from harness.trees import map_tensors, stack, walk_tensors
+from harness.worker.calls import CallSet, Side, plain
+from harness.worker.meters import GateOpened, HostBound, Meter, Unit, WallMeter
+from harness.worker.pool import Pool, bytes_of
 
 KEEP_BYTES = 64 << 20  # outputs kept per epoch for the judge to choose from
 RETURN_BYTES = 1 << 30  # up to this much memory goes back to the driver between epochs
@@ -31,14 +35,22 @@ _monotonic_ns = time.monotonic_ns
 
 @dataclass(kw_only=True)
 class Timer:
-    """The two sides, and what is kept of the last epoch for the judge to look at."""
+    """The two sides, and what is kept of the last epoch for the judge to look at.
+
+    `mix`: whether inputs may be mixed of two draws. `kept`: outputs by the number of their unit,
+    which is that of the mixture of values that it ran on.
+    """
 
     instance: Instance
     reference: Side
     candidate: Side
     meter: Meter
-    kept: list[list[Any]] = field(default_factory=list)
+    mix: bool = True
+    kept: dict[int, list[Any]] = field(default_factory=dict)
     sets: list[CallSet] = field(default_factory=list)
+    pool: Pool | None = None
+    mix_seed: int = 0
+    number: int = 0
 
     def __post_init__(self) -> None:
         gc.collect()
@@ -50,7 +62,7 @@ class Timer:
         `ms` is by the meter, `wall_ms` by the wall clock over calls made one after another.
         `host_bound`: a side cannot be enqueued ahead, so the wall clock is the meter.
         """
-        self.renew(mode, [seed], [seed + 1], random.Random(seed))
+        self.renew(mode, [seed, seed + 1], [seed + 1], random.Random(seed), mix_seed=seed)
         sides = (self.reference, self.candidate)
         estimates = {side.name: self._warm_side(side, mode, calls, seconds) for side in sides}
         wall = {side.name: self._wall_ms(side, mode, estimates[side.name]) for side in sides}
@@ -64,6 +76,7 @@ class Timer:
         """Milliseconds of one call by the wall clock. Launches matter for short calls only: of
         long ones, whose outputs may be large, a single one tells."""
         count = max(1, min(WALL_CALLS, math.ceil(WALL_MS / max(ms, WALL_MS / WALL_CALLS))))
+        self.refresh()
         return WallMeter().unit(side, mode, self.sets * count).ms / count
 
     def _warm_side(self, side: Side, mode: str, calls: int, seconds: float) -> float:
@@ -86,21 +99,19 @@ class Timer:
         *,
         seeds: list[int],
         grad_seeds: list[int],
-        repeat: int,
         blocks: int,
         order_seed: int,
     ) -> dict[str, Any]:
         """One epoch: `blocks` blocks after one that is thrown away, on fresh allocations.
 
-        A unit is `repeat` passes over one input set per seed.
+        A unit is one pass over as many input sets as there are `grad_seeds`; their values are
+        mixed of the draws of `seeds`, one more.
         The answer: per block the ms of two units of each side and the time that it spans
         (monotonic clock, ns); for each side, how late the device came to rest after a unit (ms,
-        the upper quartile over units); and of how many units outputs are kept.
+        the upper quartile over units); and the numbers of the units whose outputs are kept.
         """
         shuffle = random.Random(order_seed)
-        self.renew(mode, seeds, grad_seeds, shuffle)
-        self.sets = self.sets * repeat
-        self.kept.clear()
+        self.renew(mode, seeds, grad_seeds, shuffle, mix_seed=order_seed)
         result: list[dict[str, Any]] = []
         late: dict[str, list[float]] = {"reference": [], "candidate": []}
         gc.collect()
@@ -113,7 +124,7 @@ class Timer:
         finally:
             gc.enable()
         quarter = {name: statistics.quantiles(ms, n=4)[2] for name, ms in late.items()}
-        return {"blocks": result, "late_ms": quarter, "kept": len(self.kept)}
+        return {"blocks": result, "late_ms": quarter, "kept": list(self.kept)}
 
     def _block(
         self, mode: str, shuffle: random.Random, late: dict[str, list[float]], *, keep: bool
@@ -132,15 +143,50 @@ class Timer:
         return times | {"span_ns": [began, _monotonic_ns()]}
 
     def _unit(self, side: Side, mode: str) -> Unit:
-        """One unit. A side that turns out to be host-bound puts both on the wall clock."""
-        try:
-            return self.meter.unit(side, mode, self.sets)
-        except HostBound:
-            self.meter = WallMeter()
-            return self.meter.unit(side, mode, self.sets)
+        """One unit, on fresh values at each attempt. A side that turns out to be host-bound puts
+        both on the wall clock."""
+        while True:
+            self.refresh()
+            try:
+                return self.meter.unit(side, mode, self.sets)
+            except GateOpened:
+                continue
+            except HostBound:
+                self.meter = WallMeter()
+
+    def refresh(self) -> None:
+        """Give every input set values that no call has seen, where its tensors are."""
+        assert self.pool is not None
+        self.number += 1
+        chosen = mixes(self.mix_seed + self.number, self.pool.seeds, len(self.sets), mix=self.mix)
+        for calls, (first, mix) in zip(self.sets, chosen, strict=True):
+            self.pool.fill(calls.inputs, first, mix)
+
+    def stopwatch(self, mode: str, *, mix_seed: int, sample_seed: int, passes: int) -> Any:
+        """Calls of the candidate that the judge times, on values that follow from `mix_seed`.
+
+        A sample of what each call returned, stacked, at places that follow from `sample_seed`:
+        so the work cannot be put off until after the answer.
+        """
+        self.mix_seed, self.number = mix_seed, 0
+        samples: list[Any] = []
+        for _ in range(passes):
+            self.refresh()
+            samples += [self._sampled(mode, calls, sample_seed) for calls in self.sets]
+        return stack(samples)
+
+    def _sampled(self, mode: str, calls: CallSet, seed: int) -> Any:
+        output = self.candidate.run(mode, calls, self.candidate.prepare(mode, calls))
+        return map_tensors(lambda tensor: sample(tensor, seed), plain(output))
 
     def renew(
-        self, mode: str, seeds: list[int], grad_seeds: list[int], shuffle: random.Random
+        self,
+        mode: str,
+        seeds: list[int],
+        grad_seeds: list[int],
+        shuffle: random.Random,
+        *,
+        mix_seed: int,
     ) -> None:
         """Draw inputs anew, at other addresses: behind spacers of random size, in random order.
 
@@ -152,29 +198,39 @@ class Timer:
         gc.collect()
         if self.instance.device.type == "cuda" and torch.cuda.memory_reserved() < RETURN_BYTES:
             torch.cuda.empty_cache()
+        self.pool = Pool(self.instance, seeds)
+        self.mix_seed, self.number = mix_seed, 0
         spacers = []
-        drawn: dict[int, CallSet] = {}
-        for i in shuffle.sample(range(len(seeds)), len(seeds)):
+        placed: dict[int, CallSet] = {}
+        for i in shuffle.sample(range(len(grad_seeds)), len(grad_seeds)):
             size = shuffle.randrange(1, 1 << 22)
             spacers.append(torch.empty(size, dtype=torch.uint8, device=self.instance.device))
-            drawn[i] = call_set(
-                self.instance,
-                Draw(seed=seeds[i]),
-                grad=mode != "forward",
-                grad_seed=grad_seeds[i],
-            )
-        self.sets = [drawn[i] for i in range(len(seeds))]
+            placed[i] = self._place(mode, i, grad_seeds[i])
+        self.sets = [placed[i] for i in range(len(grad_seeds))]
         for side in shuffle.sample((self.reference, self.candidate), 2):
             for calls in self.sets:
                 side.run(mode, calls, side.prepare(mode, calls))
 
+    def _place(self, mode: str, index: int, grad_seed: int) -> CallSet:
+        """An input set in memory of its own."""
+        assert self.pool is not None
+        inputs = [map_tensors(torch.clone, value) for value in self.pool.values(index)]
+        leaves = self.instance.leaves(inputs) if mode != "forward" else {}
+        for leaf in leaves.values():
+            leaf.requires_grad_(True)
+        return CallSet(inputs=inputs, leaves=leaves, grad_seed=grad_seed, dtype=self.instance.dtype)
+
     def _keep(self, outputs: list[Any]) -> None:
         """Keep the outputs of this unit, and of those before it while they are small."""
-        outputs = [plain(output) for output in outputs]
-        if self.kept and _bytes(outputs) * (len(self.kept) + 1) > KEEP_BYTES:
+        inputs = {_storage(t) for calls in self.sets for _, t in walk_tensors(calls.inputs, "")}
+        outputs = [
+            map_tensors(lambda t: t.clone() if _storage(t) in inputs else t, plain(output))
+            for output in outputs
+        ]  # what shares memory with an input would get the values of the next unit
+        if self.kept and bytes_of(outputs) * (len(self.kept) + 1) > KEEP_BYTES:
             self.kept.clear()
-        self.kept.append(outputs)
+        self.kept[self.number] = outputs
 
 
-def _bytes(outputs: list[Any]) -> int:
-    return sum(t.numel() * t.element_size() for _, t in walk_tensors(outputs, ""))
+def _storage(tensor: torch.Tensor) -> int:
+    return torch.Tensor.untyped_storage(tensor).data_ptr()

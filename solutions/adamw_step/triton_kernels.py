@@ -49,7 +49,9 @@ class ModelNew(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         tensors = (param, grad, exp_avg, exp_avg_sq)
         if len({t.dtype for t in tensors}) > 1 or param.dtype not in DTYPES:
-            raise TypeError(f"adamw_step: float32 or bfloat16, got {[t.dtype for t in tensors]}")
+            raise TypeError(
+                f"adamw_step: float32 and bfloat16 are supported, got {[t.dtype for t in tensors]}"
+            )
         if not all(t.is_contiguous() and t.shape == param.shape for t in tensors):
             raise ValueError("adamw_step: tensors must be contiguous and of one shape")
         count, tile = param.numel(), WARPS * 32 * (16 // param.element_size())

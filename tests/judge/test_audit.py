@@ -163,3 +163,62 @@ def test_a_time_below_the_limit_is_flagged_but_not_one_within_its_uncertainty() 
     assert audit.beats_limit(timing(solution_ms=0.995), 1.0) == []
     assert audit.beats_limit(timing(solution_ms=1.5), 1.0) == []
     assert audit.beats_limit(timing(), 0.0) == []  # unknown
+
+
+# --- the judge's stopwatch ----------------------------------------------------------------------
+
+
+def clocked(reference_ms: float, stopwatch_ms: float) -> Baseline:
+    """Eager against itself: `reference_ms` as timed, `stopwatch_ms` by the judge's clock."""
+    eager = timing(reference_ms, reference_ms, stopwatch_ms=stopwatch_ms)
+    return Baseline(timings={("eager", "forward"): eager})
+
+
+@pytest.mark.parametrize("dev", [CPU, GPU], ids=["cpu", "cuda"])
+def test_a_speedup_that_the_judges_clock_does_not_show_is_refused(dev: Device) -> None:
+    # A call of the reference: 2 ms, and 0.5 ms for refill and sample.
+    base = clocked(2.0, 2.5)
+    honest = claim(timing(2.0, 0.5, stopwatch_ms=1.0), base, dev)
+    bent = claim(timing(2.0, 0.5, stopwatch_ms=2.5), base, dev)
+    assert complaint(honest) is None
+    text = complaint(bent)
+    assert text is not None
+    assert "4x is claimed" in text
+    assert "2.5 ms" in text
+    assert audit.in_doubt(bent)
+    assert not audit.in_doubt(honest)
+
+
+def test_a_slower_solution_may_take_longer_by_the_judges_clock_too() -> None:
+    assert complaint(claim(timing(2.0, 8.0, stopwatch_ms=8.5), clocked(2.0, 2.5))) is None
+
+
+def test_a_reading_that_is_mostly_not_the_call_refutes_nothing() -> None:
+    bent = timing(2.0, 0.1, stopwatch_ms=20.0)
+    assert complaint(claim(bent, clocked(2.0, 20.0))) is None
+    assert complaint(claim(bent, clocked(2.0, 2.5))) is not None
+
+
+def test_the_most_lenient_of_the_readings_counts() -> None:
+    both = clocked(2.0, 2.5).timings | {
+        ("eager again", "forward"): timing(4.0, 4.0, stopwatch_ms=5.0)
+    }
+    claimed = claim(timing(4.0, 1.0, stopwatch_ms=2.5), Baseline(timings=both))
+    assert complaint(claimed) is None
+
+
+def test_without_a_reading_of_the_reference_nothing_is_compared() -> None:
+    assert complaint(claim(timing(2.0, 0.1, stopwatch_ms=9.0), known(2.0))) is None
+
+
+def test_more_cores_than_both_sides_were_given_are_refused_on_a_cpu() -> None:
+    def busy(cores: float, threads: int | None, dev: Device = CPU) -> Claim:
+        return dataclasses.replace(claim(timing(cores=cores), dev=dev), threads=threads)
+
+    assert complaint(busy(1.2, 1)) is None
+    text = complaint(busy(1.9, 1))
+    assert text is not None
+    assert "1.9 cores" in text
+    assert complaint(busy(1.9, 2)) is None
+    assert complaint(busy(1.9, None)) is None
+    assert complaint(busy(1.9, 1, GPU)) is None

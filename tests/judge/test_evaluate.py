@@ -507,7 +507,7 @@ def test_a_reveal_that_was_wrong_stays_wrong(bench: Bench) -> None:
         judged.worker.ask.return_value = Message(  # type: ignore[attr-defined]
             body={}, trees={"output": output.clone()}
         )
-        judged.reveal(judged.worker, "forward", 5, 0, 0, 0)
+        judged.reveal(judged.worker, "forward", Draw(seed=5), 0, 0, 0)
     assert judged.wrong_reveal is not None
 
 
@@ -532,12 +532,22 @@ NATIVE = (
 PROFILED = {"profile": True, "require_backward": False}
 
 
-def test_a_kernel_that_is_built_and_called_passes(bench: Bench) -> None:
-    row = bench.judge(model(NATIVE, before=BUILD), **PROFILED)
+def test_a_kernel_that_is_built_and_called_passes_also_where_own_ones_are_asked_for(
+    bench: Bench,
+) -> None:
+    row = bench.judge(model(NATIVE, before=BUILD), require_own_kernels=True, **PROFILED)
     is_row(row, Status.PASS, Phase.DONE, "^$")
     assert row.build_s is not None
     assert row.build_s > 0
     assert "library_only" not in row.flags
+
+
+def test_library_calls_alone_are_labelled_and_fail_where_own_kernels_are_asked_for(
+    bench: Bench,
+) -> None:
+    assert "library_only" in bench.judge(model(RIGHT), **PROFILED).flags
+    row = bench.judge(model(RIGHT), require_own_kernels=True, **PROFILED)
+    is_row(row, Status.NOT_EXERCISED, Phase.PROFILE, "no kernel of its own ran")
 
 
 def test_a_kernel_that_is_built_and_never_called_is_not_exercised(bench: Bench) -> None:

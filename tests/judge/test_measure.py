@@ -7,15 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from support import QUICK
 
 from harness.channel import Message
 from harness.config import Settings
-from harness.judge import device, measure
+from harness.draws import Draw
+from harness.judge import device, measure, stopwatch
 from harness.judge.device import Device
 from harness.judge.measure import Plan, enough, plan, time_mode
 from harness.judge.monitor import CONTENDED, POWER_CAPPED, THROTTLED, Monitor
 from harness.judge.sandbox import WorkerLied
+from harness.mixing import mixes
 from harness.records import Block, Epoch, Timing
 
 SETTINGS = Settings(**(QUICK | {"epochs_min": 3, "epochs_max": 6, "mode_budget_s": 1e4}))
@@ -25,6 +28,9 @@ GPU = Device(type="cuda", index=0, name="G", visible="0", arch="9.0", memory_byt
 
 class Fake:
     """Answers orders as an honest worker would; `bend` may change an answer."""
+
+    sets = passes = 0
+    busy_s = 0.0
 
     def __init__(
         self,
@@ -40,13 +46,21 @@ class Fake:
         self.orders.append((order, arguments))
         if order == "warm_up":
             answer: dict[str, Any] = {"ms": self.ms, "wall_ms": self.ms, "host_bound": False}
+        elif order == "stopwatch":
+            self.passes = arguments["passes"]
+            samples = {"samples": torch.zeros(self.passes * self.sets, 1)}
+            return Message(body={"answer": {}}, trees=self.bend(order, samples))
         else:
-            calls = len(arguments["seeds"]) * arguments["repeat"]
+            calls = self.sets = len(arguments["grad_seeds"])
             units = {name: [ms * calls] * 2 for name, ms in self.ms.items()}
             blocks = [units | {"span_ns": [n, n + 1]} for n in range(arguments["blocks"])]
             late = {"reference": 0.015, "candidate": 0.015}
-            answer = {"blocks": blocks, "late_ms": late, "kept": 2 * len(blocks)}
+            answer = {"blocks": blocks, "late_ms": late, "kept": [3, 4, 7]}
         return Message(body={"answer": self.bend(order, answer)})
+
+    def cpu_s(self) -> float:
+        self.busy_s += 10.0
+        return self.busy_s
 
     def epochs(self) -> list[dict[str, Any]]:
         return [arguments for order, arguments in self.orders if order == "epoch"]
@@ -73,25 +87,23 @@ def test_a_plan_is_bounded_whatever_the_times(
 ) -> None:
     ms = {"reference": reference_ms, "candidate": candidate_ms}
     steps = plan(ms, cuda=cuda, settings=SETTINGS)
-    assert 1 <= steps.sets <= measure.MAX_SETS
+    assert 1 <= steps.sets <= (measure.MAX_SETS if cuda else measure.MAX_CPU_SETS)
     assert 3 <= steps.blocks <= 12
-    assert steps.repeat >= 1
-    assert steps.sets * steps.repeat <= 2 * measure.MAX_CPU_CALLS
 
 
 def test_a_unit_of_fast_calls_is_long_enough_for_the_clock() -> None:
     steps = plan({"reference": 0.01, "candidate": 0.002}, cuda=False, settings=SETTINGS)
-    assert steps.sets * steps.repeat * 0.002 >= measure.MIN_CPU_UNIT_MS
+    assert steps.sets * 0.002 >= measure.MIN_CPU_UNIT_MS
 
 
 def test_a_slow_call_is_a_unit_of_its_own() -> None:
     steps = plan({"reference": 90.0, "candidate": 80.0}, cuda=False, settings=SETTINGS)
-    assert (steps.sets, steps.repeat) == (1, 1)
+    assert steps.sets == 1
 
 
 # --- when to stop -------------------------------------------------------------------------------
 
-STEPS = Plan(sets=1, repeat=1, blocks=3, epochs_min=3, epochs_max=6, budget_s=10.0)
+STEPS = Plan(sets=1, blocks=3, epochs_min=3, epochs_max=6, budget_s=10.0)
 
 
 def test_one_epoch_is_never_enough() -> None:
@@ -190,15 +202,48 @@ def test_no_block_is_dropped_where_most_are_disturbed(monkeypatch: pytest.Monkey
     assert set(found.flags) == {CONTENDED, measure.UNSTABLE}
 
 
+class Eyes:
+    """Notes what an examiner is shown."""
+
+    def __init__(self) -> None:
+        self.revealed: list[tuple[Any, ...]] = []
+        self.sampled_: list[tuple[Any, ...]] = []
+
+    def reveal(self, *arguments: Any) -> None:
+        self.revealed.append(arguments)
+
+    def sampled(self, *arguments: Any) -> None:
+        self.sampled_.append(arguments)
+
+
 def test_an_output_of_the_first_epoch_is_always_looked_at() -> None:
-    worker = Fake(reference_ms=0.05, candidate_ms=0.05)
-    looked: list[tuple[Any, ...]] = []
-    timing(worker, reveal=lambda *arguments: looked.append(arguments))
-    _, mode, seed, grad_seed, unit, call = looked[0]
+    worker, eyes = Fake(reference_ms=0.05, candidate_ms=0.05), Eyes()
+    timing(worker, examiner=eyes)
+    _, mode, draw, grad_seed, unit, call = eyes.revealed[0]
     first = worker.epochs()[0]
     assert mode == "forward"
-    assert (seed, grad_seed) == (first["seeds"][call], first["grad_seeds"][call])
-    assert 0 <= unit < 2 * first["blocks"]
+    assert grad_seed == first["grad_seeds"][call]
+    assert unit in (3, 4, 7)
+    count = len(first["grad_seeds"])
+    number, mix = mixes(first["order_seed"] + unit, first["seeds"], count, mix=True)[call]
+    assert draw == Draw(seed=first["seeds"][number], mix=mix)
+
+
+def test_a_call_of_every_reading_of_the_judges_clock_is_looked_at() -> None:
+    worker, eyes = Fake(reference_ms=0.05, candidate_ms=0.05), Eyes()
+    found = timing(worker, examiner=eyes)
+    assert found.stopwatch_ms is not None
+    assert found.stopwatch_ms > 0
+    assert len(eyes.sampled_) == stopwatch.READINGS
+    orders = [arguments for order, arguments in worker.orders if order == "stopwatch"]
+    assert len({order["mix_seed"] for order in orders}) == len(orders)
+
+
+def test_without_mixing_no_draw_is_mixed() -> None:
+    worker, eyes = Fake(), Eyes()
+    timing(worker, examiner=eyes, mix=False)
+    assert all(draw.mix.begin == draw.mix.end for _, _, draw, *_ in eyes.revealed)
+    assert worker.orders[0][1]["mix"] is False
 
 
 # --- a lying one --------------------------------------------------------------------------------
@@ -239,7 +284,12 @@ LIES = {
     "a span of words": ("epoch", put_block("span_ns", ["a", "b"])),
     "escapes of another type": ("epoch", put("late_ms", "none")),
     "lateness of one side": ("epoch", put("late_ms", {"reference": 0.0})),
-    "nothing kept": ("epoch", put("kept", 0)),
+    "nothing kept": ("epoch", put("kept", [])),
+    "no list of what is kept": ("epoch", put("kept", 5)),
+    "too few samples": ("stopwatch", lambda trees: {"samples": trees["samples"][:-1]}),
+    "no samples": ("stopwatch", lambda trees: {}),
+    "samples that are none": ("stopwatch", lambda trees: {"samples": 5}),
+    "samples of too few calls": ("stopwatch", lambda trees: {"samples": [torch.zeros(2000, 1)]}),
     "kept of another type": ("epoch", put("kept", "all")),
 }
 
@@ -249,4 +299,4 @@ def test_what_cannot_be_a_measurement_is_a_lie(lie: str) -> None:
     order, change = LIES[lie]
     worker = Fake(bend=lambda given, answer: change(answer) if given == order else answer)
     with pytest.raises(WorkerLied):
-        timing(worker, GPU, reveal=lambda *_: None)
+        timing(worker, GPU, examiner=Eyes())

@@ -326,7 +326,7 @@ def test_a_real_worker_has_a_clean_environment_a_private_folder_and_a_session(
         "raise RuntimeError(json.dumps([dict(os.environ), os.getcwd(), os.getsid(0), os.getpid(),"
         " sys.path, shutil.which('ninja'), sys.flags.isolated]))"
     )
-    with bench.context().worker("facts", salt="facts") as worker:
+    with bench.context(sandbox="default").worker("facts", salt="facts") as worker:
         with pytest.raises(WorkerFault) as caught:
             worker.ask("build", timeout_s=60, source=facts, file_name="facts.py")
         text = caught.value.text

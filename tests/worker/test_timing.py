@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import torch
 
+from harness.mixing import mixes, sample
 from harness.problem import Draw, Instance
-from harness.worker import meters, timing
+from harness.worker import meters, pool, timing
 from harness.worker.calls import CallSet, Side, call_set
 from harness.worker.faults import ContractFault
-from harness.worker.meters import HostBound, Unit
+from harness.worker.meters import GateOpened, HostBound, Unit
 from harness.worker.timing import Timer
 
 CPU = torch.device("cpu")
@@ -67,17 +68,23 @@ def timer(log: list[tuple[str, float]], meter: Any = None) -> Timer:
     )
 
 
-def epoch(of: Timer, mode: str = "forward", *, repeat: int = 1, **changes: Any) -> dict[str, Any]:
-    order: dict[str, Any] = {"seeds": [1, 2, 3], "grad_seeds": [4, 5, 6], "blocks": 3}
-    return of.epoch(mode, repeat=repeat, **({"order_seed": 7} | order | changes))
+def epoch(of: Timer, mode: str = "forward", **changes: Any) -> dict[str, Any]:
+    order: dict[str, Any] = {"seeds": [1, 2, 3, 9], "grad_seeds": [4, 5, 6], "blocks": 3}
+    return of.epoch(mode, **({"order_seed": 7} | order | changes))
+
+
+def drawn(number: int, seeds: list[int], count: int, order_seed: int = 7) -> list[Draw]:
+    """The draws of a unit's calls, as the judge works them out."""
+    chosen = mixes(order_seed + number, seeds, count, mix=True)
+    return [Draw(seed=seeds[first], mix=mix) for first, mix in chosen]
 
 
 def test_an_epoch_answers_two_units_of_each_side_a_block() -> None:
-    answer = epoch(timer([]), repeat=2)
+    answer = epoch(timer([]))
     assert len(answer["blocks"]) == 3
     for block in answer["blocks"]:
-        assert block["reference"] == [24.0, 24.0]  # of 3 sets, twice
-        assert block["candidate"] == [12.0, 12.0]
+        assert block["reference"] == [12.0, 12.0]  # of 3 sets
+        assert block["candidate"] == [6.0, 6.0]
         start, end = block["span_ns"]
         assert start <= end
 
@@ -88,7 +95,7 @@ def test_a_block_is_a_b_b_a_or_b_a_a_b_and_both_occur() -> None:
     orders = set()
     for seed in range(6):
         log.clear()
-        epoch(of, order_seed=seed, seeds=[1], grad_seeds=[2])
+        epoch(of, order_seed=seed, seeds=[1, 3], grad_seeds=[2])
         calls = [name for name, _ in log[2:]]  # after one call of each side on the new inputs
         blocks = [tuple(calls[i : i + 4]) for i in range(0, len(calls), 4)]
         assert len(blocks) == 3 + 1  # one is thrown away
@@ -97,33 +104,69 @@ def test_a_block_is_a_b_b_a_or_b_a_a_b_and_both_occur() -> None:
     assert orders == {"reference", "candidate"}
 
 
-def test_both_sides_get_the_same_inputs_drawn_from_the_seeds() -> None:
+def test_every_unit_gets_values_that_follow_from_the_seeds_and_that_no_call_has_seen() -> None:
+    seen: list[tuple[int, int, torch.Tensor]] = []
+
+    class Watching(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.append((x.data_ptr(), x._version, x.detach().clone()))
+            return 2 * x
+
+    of = timer([])
+    of.candidate = Side("candidate", Watching())
+    epoch(of, seeds=[11, 12, 13], grad_seeds=[1, 2])
+    seen = seen[2:]  # one call on each set before the first block
+    assert len({pointer for pointer, _, _ in seen}) == 2, "the same memory all along"
+    assert len({version for _, version, _ in seen}) == 1, "and nothing that tells of a change"
+    values = [value for _, _, value in seen]
+    assert not any(torch.equal(a, b) for i, a in enumerate(values) for b in values[:i])
+    wanted = [
+        instance().inputs(draw)[0]
+        for number in range(1, 17)
+        for draw in drawn(number, [11, 12, 13], 2)
+    ]
+    assert all(any(torch.equal(value, one) for one in wanted) for value in values)
+
+
+def test_without_mixing_the_values_of_a_set_are_those_of_one_draw() -> None:
+    of = timer([])
+    of.mix = False
     log: list[tuple[str, float]] = []
-    epoch(timer(log), seeds=[11, 12], grad_seeds=[1, 2])
-    wanted = {float(instance().inputs(Draw(seed=s))[0][0, 0]) for s in (11, 12)}
-    for name in ("reference", "candidate"):
-        assert {value for side, value in log if side == name} == wanted
+    of.candidate = Side("candidate", Counted("candidate", log))
+    epoch(of, seeds=[11, 12, 13], grad_seeds=[1, 2])
+    wanted = {float(instance().inputs(Draw(seed=s))[0][0, 0]) for s in (11, 12, 13)}
+    assert {value for _, value in log} <= wanted
+
+
+def test_values_too_large_to_keep_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs: list[list[tuple[str, float]]] = [[], []]
+    for log, share in zip(logs, (pool.POOL_SHARE, 0.0), strict=True):
+        monkeypatch.setattr(pool, "POOL_SHARE", share)
+        epoch(timer(log))
+    assert logs[0] == logs[1]
 
 
 def test_an_epoch_never_reuses_the_inputs_of_the_one_before() -> None:
     log: list[tuple[str, float]] = []
     of = timer(log)
-    epoch(of, seeds=[1, 2], grad_seeds=[1, 2])
+    epoch(of, seeds=[1, 2, 3], grad_seeds=[1, 2])
     first = {value for _, value in log}
     log.clear()
-    epoch(of, seeds=[3, 4], grad_seeds=[1, 2])
+    epoch(of, seeds=[4, 5, 6], grad_seeds=[1, 2])
     assert not first & {value for _, value in log}
 
 
 @pytest.mark.parametrize("mode", ["forward", "forward_train", "backward", "forward_backward"])
 def test_what_is_kept_is_what_timed_calls_of_the_candidate_returned(mode: str) -> None:
     of = timer([])
-    answer = epoch(of, mode, seeds=[8, 9], grad_seeds=[3, 4])
-    assert answer["kept"] == len(of.kept) == 2 * 3
-    for unit in of.kept:
+    answer = epoch(of, mode, seeds=[8, 9, 7], grad_seeds=[3, 4])
+    assert answer["kept"] == list(of.kept)
+    assert len(of.kept) == 2 * 3
+    for number, unit in of.kept.items():
         assert len(unit) == 2
-        for seed, grad_seed, kept in zip((8, 9), (3, 4), unit, strict=True):
-            calls = call_set(instance(), Draw(seed=seed), grad=True, grad_seed=grad_seed)
+        draws = drawn(number, [8, 9, 7], 2)
+        for draw, grad_seed, kept in zip(draws, (3, 4), unit, strict=True):
+            calls = call_set(instance(), draw, grad=True, grad_seed=grad_seed)
             output, grads = Side("x", Counted("x", [])).run("forward_backward", calls, None)
             if mode in ("forward", "forward_train"):
                 assert torch.equal(kept, output.detach())
@@ -137,8 +180,51 @@ def test_what_is_kept_is_what_timed_calls_of_the_candidate_returned(mode: str) -
 def test_large_outputs_are_kept_of_the_last_unit_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "KEEP_BYTES", 3 * 4 * 8 * 4)  # one unit of three outputs
     of = timer([])
-    assert epoch(of)["kept"] == 1
-    assert len(of.kept[0]) == 3
+    (kept,) = epoch(of)["kept"]
+    assert len(of.kept[kept]) == 3
+
+
+def test_an_output_that_is_a_view_of_an_input_keeps_its_values() -> None:
+    class View(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.view(-1)
+
+    of = timer([])
+    of.candidate = Side("candidate", View())
+    epoch(of)
+    for number, unit in of.kept.items():
+        for draw, kept in zip(drawn(number, [1, 2, 3, 9], 3), unit, strict=True):
+            assert torch.equal(kept, instance().inputs(draw)[0].view(-1))
+
+
+@pytest.mark.parametrize("mode", ["forward", "forward_backward"])
+def test_a_stopwatch_samples_every_call_on_values_of_the_judges(mode: str) -> None:
+    of = timer([])
+    epoch(of, mode, seeds=[8, 9, 7], grad_seeds=[3, 4])
+    samples = of.stopwatch(mode, mix_seed=70, sample_seed=5, passes=2)
+    outputs = samples if mode == "forward" else samples[0]
+    draws = [draw for number in (1, 2) for draw in drawn(number, [8, 9, 7], 2, 70)]
+    assert len(outputs) == 4
+    for draw, got in zip(draws, outputs, strict=True):
+        assert torch.equal(got, sample(2 * instance().inputs(draw)[0], 5))
+
+
+def test_a_gate_that_opened_is_tried_again_on_other_values() -> None:
+    class Opening(Steady):
+        tried = 0
+
+        def unit(self, side: Side, mode: str, sets: list[CallSet]) -> Unit:
+            unit = super().unit(side, mode, sets)
+            self.tried += 1
+            if self.tried % 2:
+                raise GateOpened
+            return unit
+
+    log: list[tuple[str, float]] = []
+    epoch(timer(log, Opening()), seeds=[1, 2], grad_seeds=[3])
+    values = [value for name, value in log[2:] if name == "candidate"]
+    assert len(values) == 2 * 2 * 4
+    assert values[0] != values[1] or values[2] != values[3]
 
 
 def test_a_subclass_returned_in_a_timed_call_is_refused() -> None:

@@ -1,0 +1,126 @@
+"""Timed calls by the judge's own clock, and the inputs that timed calls run on.
+
+The judge names the inputs with its order and has a sample of every call's output with the answer,
+so neither can the work be done before nor be put off. What else a reading holds (the refill,
+the sample) it holds for the reference too, where no solution is loaded.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from harness.draws import Draw
+from harness.judge.sandbox import Worker, WorkerLied, claimed
+from harness.mixing import mixes
+from harness.trees import map_tensors, walk_tensors
+
+READING_MS = 40.0  # of calls per reading, about
+MAX_CALLS = 256
+READINGS = 5
+MAX_SAMPLE_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What the calls of an epoch run on: mixtures of the draws of `seeds`, one more than there
+    are input sets, each with gradients of its outputs."""
+
+    seeds: tuple[int, ...] = ()
+    grad_seeds: tuple[int, ...] = ()
+    mix: bool = True
+
+    @classmethod
+    def fresh(cls, sets: int, *, mix: bool) -> Inputs:
+        """From secret seeds that are not used again."""
+        return cls(
+            seeds=tuple(secrets.randbits(48) for _ in range(sets + 1)),
+            grad_seeds=tuple(secrets.randbits(48) for _ in range(sets)),
+            mix=mix,
+        )
+
+    def draw(self, mix_seed: int, call: int) -> tuple[Draw, int]:
+        """The inputs of one of the calls that got their values by `mix_seed`, and the seed of the
+        gradients of its outputs."""
+        chosen = mixes(mix_seed, list(self.seeds), len(self.grad_seeds), mix=self.mix)
+        first, mix = chosen[call]
+        return Draw(seed=self.seeds[first], mix=mix), self.grad_seeds[call]
+
+
+class Examiner(Protocol):
+    """Looks at what timed calls returned."""
+
+    def reveal(
+        self, worker: Worker, mode: str, draw: Draw, grad_seed: int, unit: int, call: int
+    ) -> None:
+        """Ask for what a call of a unit returned, and look at it."""
+        ...
+
+    def sampled(
+        self, mode: str, draw: Draw, grad_seed: int, sample_seed: int, samples: Any
+    ) -> None:
+        """Look at the samples of what a call returned."""
+        ...
+
+
+def read(
+    worker: Worker,
+    mode: str,
+    inputs: Inputs,
+    *,
+    call_ms: float,
+    cuda: bool,
+    timeout_s: float,
+    examiner: Examiner | None,
+) -> tuple[float, float]:
+    """Milliseconds of a call by the judge's clock, and how many cores the worker's processes kept
+    busy meanwhile. `call_ms`: about what a call takes.
+
+    On a CPU that others use too, processor time may be less than has passed, and then counts.
+    Raises as `Worker.ask` does, and whatever `examiner` raises.
+    """
+    calls = min(MAX_CALLS, max(1, math.ceil(READING_MS / call_ms)))
+    passes = math.ceil(calls / len(inputs.grad_seeds))
+    before_s = worker.cpu_s()
+    spans_s = [_reading(worker, mode, inputs, passes, timeout_s, examiner) for _ in range(READINGS)]
+    busy_s = worker.cpu_s() - before_s
+    least_s = min(spans_s) if cuda else min(*spans_s, busy_s / len(spans_s))
+    return 1e3 * least_s / (passes * len(inputs.grad_seeds)), busy_s / sum(spans_s)
+
+
+def _reading(
+    worker: Worker,
+    mode: str,
+    inputs: Inputs,
+    passes: int,
+    timeout_s: float,
+    examiner: Examiner | None,
+) -> float:
+    """Seconds from an order to its whole answer, of which one call is looked at."""
+    mix_seed, sample_seed = secrets.randbits(48), secrets.randbits(48)
+    began = time.monotonic()
+    message = worker.ask(
+        "stopwatch",
+        timeout_s=timeout_s,
+        max_tensor_bytes=MAX_SAMPLE_BYTES,
+        ipc=False,
+        mode=mode,
+        mix_seed=mix_seed,
+        sample_seed=sample_seed,
+        passes=passes,
+    )
+    span_s = time.monotonic() - began
+    sets = len(inputs.grad_seeds)
+    with claimed():
+        samples = message.trees["samples"]
+        if {len(tensor) for _, tensor in walk_tensors(samples, "")} != {passes * sets}:
+            raise WorkerLied("not every call that was ordered has a sample")
+    if examiner is not None:
+        unit, call = secrets.randbelow(passes), secrets.randbelow(sets)
+        draw, grad_seed = inputs.draw(mix_seed + unit + 1, call)
+        one: Any = map_tensors(lambda tensor: tensor[unit * sets + call], samples)
+        examiner.sampled(mode, draw, grad_seed, sample_seed, one)
+    return span_s

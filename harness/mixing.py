@@ -1,0 +1,76 @@
+"""Values that no call has seen yet, for the price of a copy; and samples of what a call returned.
+
+A mixture is rows of two draws side by side. Every value stays where its own draw put it, and
+tensors of equal length are mixed in step. Integers, which may be a permutation or sorted, are
+taken from one draw as a whole. Judge and worker both work it out from the same seeds.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from harness.trees import walk_tensors
+
+FEW_ROWS = 8  # below, elements are mixed in place of rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mix:
+    """A stretch of each tensor, `begin` to `end` of its length, that another seed's draw gives."""
+
+    seed: int
+    begin: float
+    end: float
+
+
+def mixes(seed: int, seeds: list[int], count: int, *, mix: bool) -> list[tuple[int, Mix]]:
+    """For each of `count` calls, the number of the draw of `seeds` that gives its values, and
+    what of another is mixed in: without `mix`, nothing."""
+    source = random.Random(seed)
+    chosen = []
+    for _ in range(count):
+        first, second = source.sample(range(len(seeds)), 2)
+        begin = source.uniform(0, 0.75)
+        end = begin + (source.uniform(0.25, 1 - begin) if mix else 0.0)
+        chosen.append((first, Mix(seed=seeds[second], begin=begin, end=end)))
+    return chosen
+
+
+def stretch(tensor: torch.Tensor, mix: Mix) -> torch.Tensor:
+    """The part of `tensor` that `mix` replaces, as a view; empty for integers and single values."""
+    if tensor.ndim == 0 or not tensor.numel() or not tensor.is_floating_point():
+        return tensor.new_empty(0)
+    if tensor.shape[0] < FEW_ROWS and tensor.is_contiguous():
+        tensor = tensor.view(-1)
+    first, last = (round(at * tensor.shape[0]) for at in (mix.begin, mix.end))
+    return tensor.narrow(0, first, last - first)
+
+
+def mix_in(inputs: list[Any], others: list[Any], mix: Mix) -> None:
+    """Put the stretch of `others` into `inputs`, in place."""
+    theirs = dict(walk_tensors(others, ""))
+    for path, tensor in walk_tensors(inputs, ""):
+        stretch(tensor, mix).copy_(stretch(theirs[path], mix))
+
+
+SAMPLES = 1024
+
+
+def sample(tensor: torch.Tensor, seed: int) -> torch.Tensor:
+    """Values at `SAMPLES` places, or as many as there are, that follow from `seed`; flat."""
+    return tensor.reshape(-1)[_places(tensor.numel(), seed, tensor.device)]
+
+
+@functools.lru_cache(maxsize=64)
+def _places(count: int, seed: int, device: torch.device) -> torch.Tensor:
+    """Which of `count` values are sampled: int64, of the shape [min(count, SAMPLES)]. The same on
+    every device; kept, for a copy to a device would make the host wait in every call."""
+    if count <= SAMPLES:
+        return torch.arange(count, device=device)
+    source = torch.Generator().manual_seed(seed)
+    return torch.randint(count, (SAMPLES,), generator=source).to(device)

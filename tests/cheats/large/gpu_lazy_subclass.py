@@ -1,0 +1,24 @@
+"""A tensor that computes when it is looked at.
+
+expect: contract_error
+says: plain torch.Tensor
+defence: raw bytes, judged in the judge
+"""
+
+import torch
+
+DEVICES = ("cuda",)
+
+
+class Lazy(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, arguments=(), options=None):
+        made = [a.work() if isinstance(a, Lazy) else a for a in arguments]
+        return function(*made, **(options or {}))
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        lazy = torch.Tensor._make_subclass(Lazy, x.new_empty(x.shape[0]))
+        lazy.work = lambda: torch.tanh(torch.exp(torch.sin(x))).mean(dim=1)
+        return lazy

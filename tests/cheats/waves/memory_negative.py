@@ -1,0 +1,18 @@
+"""The answer about memory is forged: less than nothing was needed.
+
+expect: rejected
+says: a peak of
+defence: figures are finite and positive
+memory: measured
+"""
+
+import sys
+
+import torch
+
+sys.modules["harness.worker.memory"].peak_mib = lambda *_: -5.0
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return torch.tanh(torch.exp(torch.sin(x))).mean(dim=1)

@@ -1,0 +1,85 @@
+"""Mixtures of two draws: every value from its own place, in step, and never the same twice."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness.draws import Draw
+from harness.mixing import SAMPLES, Mix, mix_in, mixes, sample, stretch
+from harness.problem import Instance
+
+PAIRS = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, target, order, scale):
+        return x
+
+
+def get_inputs():
+    kind = float(torch.rand(()))
+    x = torch.full((16, 3), kind)
+    return [x, torch.full((16,), kind), torch.randperm(16), torch.full((), kind)]
+"""
+
+
+def made(draw: Draw) -> list[torch.Tensor]:
+    cpu = torch.device("cpu")
+    instance = Instance(source=PAIRS, path="p", size="full", dtype=torch.float32, device=cpu)
+    return instance.inputs(draw)
+
+
+def test_rows_of_two_draws_stand_side_by_side_in_step_and_integers_stay_whole() -> None:
+    one, other = made(Draw(seed=1)), made(Draw(seed=2))
+    x, target, order, scale = made(Draw(seed=1, mix=Mix(seed=2, begin=0.25, end=0.75)))
+    from_other = (x == other[0]).all(dim=1)
+    assert from_other.tolist() == [4 <= row < 12 for row in range(16)]
+    assert torch.equal(target == other[1], from_other)
+    assert torch.equal(x[~from_other], one[0][~from_other])
+    assert torch.equal(order, one[2])
+    assert torch.equal(scale, one[3])
+
+
+def test_an_empty_mixture_changes_nothing() -> None:
+    draw = Draw(seed=1, mix=Mix(seed=2, begin=0.5, end=0.5))
+    assert all(torch.equal(a, b) for a, b in zip(made(draw), made(Draw(seed=1)), strict=True))
+
+
+def test_few_rows_are_mixed_by_element_and_views_by_row() -> None:
+    mix = Mix(seed=2, begin=0.25, end=0.75)
+    assert stretch(torch.zeros(2, 8), mix).shape == (8,)
+    assert stretch(torch.zeros(8, 4).t(), mix).shape == (2, 8), "not contiguous: by row"
+    assert stretch(torch.zeros(()), mix).numel() == 0
+    assert stretch(torch.zeros(0, 4), mix).numel() == 0
+    assert stretch(torch.zeros(16, dtype=torch.int64), mix).numel() == 0
+    inputs = [torch.zeros(2, 8)]
+    mix_in(inputs, [torch.ones(2, 8)], mix)
+    assert inputs[0].sum() == 8
+
+
+def test_mixtures_follow_from_the_seed_and_are_of_two_draws() -> None:
+    seeds = [10, 11, 12]
+    chosen = mixes(5, seeds, 40, mix=True)
+    assert chosen == mixes(5, seeds, 40, mix=True)
+    assert chosen != mixes(6, seeds, 40, mix=True)
+    assert all(seeds[first] != mix.seed for first, mix in chosen)
+    assert all(round(mix.end - mix.begin, 9) >= 0.25 for _, mix in chosen)
+    assert all(mix.end <= 1 for _, mix in chosen)
+    assert len(set(chosen)) == len(chosen)
+
+
+def test_without_mixing_whole_draws_take_turns() -> None:
+    assert all(mix.begin == mix.end for _, mix in mixes(5, [1, 2], 9, mix=False))
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (40, 50), (3, 2000)])
+def test_samples_are_values_at_places_that_follow_from_the_seed(shape: tuple[int, ...]) -> None:
+    tensor = torch.randn(shape)
+    got = sample(tensor, 1)
+    assert torch.equal(got, sample(tensor.clone(), 1))
+    assert got.numel() == min(tensor.numel(), SAMPLES)
+    assert set(got.tolist()) <= set(tensor.reshape(-1).tolist())
+    if tensor.numel() > SAMPLES:
+        assert not torch.equal(got, sample(tensor, 2))

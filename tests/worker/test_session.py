@@ -1,0 +1,71 @@
+"""Whether ModelNew.forward takes what the reference's takes, as inputs are handed over."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness.problem import Instance
+from harness.worker.faults import ContractFault
+from harness.worker.session import _check_arguments
+
+SOURCE = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, {takes}):
+        return x
+
+
+def get_inputs():
+    return [torch.ones(2)]
+"""
+
+
+def check(reference: str, solution: str) -> None:
+    instance = Instance(
+        source=SOURCE.format(takes=reference),
+        path="p.py",
+        size="full",
+        dtype=torch.float32,
+        device=torch.device("cpu"),
+    )
+    namespace: dict[str, type[torch.nn.Module]] = {}
+    exec(SOURCE.format(takes=solution), namespace)
+    _check_arguments(namespace["Model"](), instance)
+
+
+@pytest.mark.parametrize(
+    ("reference", "solution"),
+    [
+        ("x, y", "x, y"),
+        ("x, y", "a, b"),
+        ("x, y", "x, y, z=1"),
+        ("x, y", "*inputs"),
+        ("x, scale=2.0", "x"),  # inputs may never give it
+        ("x, scale=2.0", "x, scale=2.0"),
+        ("x, scale=2.0", "x, scale"),
+        ("x, *, mode='a'", "x, *, mode='a'"),
+        ("x, *, mode='a'", "x"),
+        ("x, *, mode='a'", "x, mode='a'"),
+        ("x, *rest, **more", "x"),
+    ],
+)
+def test_what_takes_the_references_inputs_is_taken(reference: str, solution: str) -> None:
+    check(reference, solution)
+
+
+@pytest.mark.parametrize(
+    ("reference", "solution"),
+    [
+        ("x, y", "x"),
+        ("x, y", "x, y, z"),
+        ("x, y", "x, *, y"),
+        ("x, scale=2.0", "x, scale, shift"),
+        ("x, *, mode='a'", "x, *, mode"),
+    ],
+)
+def test_what_cannot_take_them_is_told(reference: str, solution: str) -> None:
+    with pytest.raises(ContractFault, match=r"ModelNew\.forward does not take \(x"):
+        check(reference, solution)
