@@ -52,7 +52,8 @@ MEANING: dict[Status, tuple[str, str]] = {
     ),
     Status.REJECTED: (
         "what the process that ran the solution claims does not hold",
-        "run all work on the current stream, within the call, on what the call was given",
+        "do all work on the current stream, within the call, on what the call was given; where the "
+        "message is about the reference's time, run it again on an idle machine first",
     ),
     Status.NOT_EXERCISED: (
         "right, but nothing that it built ran: PyTorch did the work",

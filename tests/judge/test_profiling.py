@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from support import HONEST, TINY, Bench
 
@@ -42,23 +40,22 @@ def test_a_mode_that_there_is_not_is_refused_before_anything_runs(bench: Bench) 
         take(bench, HONEST, "sideways")
 
 
-def test_a_process_of_its_own_repeats_what_the_worker_was_told(
-    bench: Bench, tmp_path: Path
-) -> None:
+def test_a_process_of_its_own_repeats_what_the_worker_was_told(bench: Bench) -> None:
     """Nsight Compute's part, with a program that runs what it is given and says that it did."""
     source = HONEST.replace("return", "open('ran', 'a').write('x')\n        return")
     problem, context = bench.problem(TINY), bench.context()
     solution = bench.solution(source, problem)
-    program = tmp_path / "ncu"
-    program.write_text(
-        '#!/bin/sh\nwhile [ "$1" != -I ]\n'
-        'do [ "$1" = --log-file ] && log=$2; last=$1; shift; done\n'
-        f'"$last" "$@" || exit 1\n[ -s ran ] && cp {tmp_path}/written "$log"\n'
-    )
-    program.chmod(0o755)
     metric = "sm__warps_active.avg.pct_of_peak_sustained_active"
-    (tmp_path / "written").write_text(f'"ID","Kernel Name","{metric}"\n"0","void f<int>()","25"\n')
     with context.worker("nsight", salt=solution.digest) as worker:
+        # In the worker's own folder, for it may see no other.
+        written, program = worker.folder / "written", worker.folder / "ncu"
+        written.write_text(f'"ID","Kernel Name","{metric}"\n"0","void f<int>()","25"\n')
+        program.write_text(
+            '#!/bin/sh\nwhile [ "$1" != -I ]\n'
+            'do [ "$1" = --log-file ] && log=$2; last=$1; shift; done\n'
+            f'"$last" "$@" || exit 1\n[ -s ran ] && cp {written} "$log"\n'
+        )
+        program.chmod(0o755)
         worker.ask("build", timeout_s=60, source=solution.source, file_name="mine.py")
         baseline.prepare(context, worker, problem, size="full", weights_seed=1)
         worker.ask("load", timeout_s=60, outputs=("output",))
