@@ -3,7 +3,7 @@
     output[i] = weight[tokens[i]]                                    shape (TOKENS, FEATURES)
     d output / d weight [w] = sum of grad_output[i] over i with tokens[i] == w
 
-Hard: backward. Tokens are spread as in text: one word in eleven is the commonest, so thousands of
+Hard: backward. Tokens are spread as in text: one in sixteen is the commonest word, so thousands of
 rows go to one, while most rows of the table get none and must be zeros. Atomics queue up at the
 common rows and add in an order that varies; sorting first costs several passes over the tokens.
 
