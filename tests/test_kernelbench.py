@@ -20,6 +20,7 @@ from harness.draws import Draw, GradDraw
 from harness.errors import ProblemError
 from harness.judge import baseline, evaluate
 from harness.judge.baseline import Baseline
+from harness.judge.case import open_case
 from harness.judge.context import Context
 from harness.judge.reference import Reference
 from harness.judge.sandbox import Worker
@@ -111,7 +112,7 @@ def one_worker(bench: Bench) -> Iterator[None]:
 
 def self_check(bench: Bench, problem: Problem, size: str = FULL, **changes: Any) -> Any:
     with mock.patch.object(baseline, "measure", return_value=Baseline()):
-        case = evaluate.open_case(bench.context(**changes), problem, size)
+        case = open_case(bench.context(**changes), problem, size)
     return evaluate.evaluate(case, identity.solution(problem, size))[0]
 
 
@@ -135,7 +136,7 @@ def test_an_identity_of_another_function_does_not_pass(bench: Bench) -> None:
     problem = catalog.load_problem("level1/1_Scale", FOLDER)
     other = dataclasses.replace(problem, source=problem.source.replace("x * self", "2 * x * self"))
     with mock.patch.object(baseline, "measure", return_value=Baseline()):
-        case = evaluate.open_case(bench.context(), problem, FULL)
+        case = open_case(bench.context(), problem, FULL)
     row = evaluate.evaluate(case, identity.solution(other, FULL))[0]
     assert row.verdict.status is Status.WRONG_OUTPUT
 
@@ -220,7 +221,7 @@ def test_what_is_wrong_with_the_reference_is_its_own_fault(
     values = {"forward": "x * 2", "inputs": "[torch.rand(4)]", "init": "[]"} | changes
     problem = from_text(START.format(**values))
     with pytest.raises(ProblemError, match=reason):
-        evaluate.open_case(bench.context(modes=()), problem, FULL)
+        open_case(bench.context(modes=()), problem, FULL)
 
 
 @pytest.mark.parametrize(
