@@ -61,18 +61,28 @@ def wall_clock(claim: Claim) -> str | None:
 
 
 def reference_times(claim: Claim) -> str | None:
-    """The reference is no slower beside the solution than where no solution is loaded."""
+    """The reference is no slower beside the solution than where no solution is loaded.
+
+    On a CPU that others use too, by its faster calls: three quarters of them may have been
+    disturbed. What a solution gains by slowing those alone, `stopwatch` finds."""
     timing, kind = claim.timing, claim.device.type
     known = claim.baseline.reference_ms(timing.mode)
     if not known:
         return None
+    took = _faster_calls_ms(timing) if kind == "cpu" else timing.reference_ms
     allowed = max(known) * (1 + REFERENCE_SHARE[kind]) + REFERENCE_SLACK_MS[kind]
-    if timing.reference_ms <= allowed:
+    if took <= allowed:
         return None
     return (
-        f"{timing.mode}: the reference took {timing.reference_ms:.4g} ms beside the solution, "
+        f"{timing.mode}: the reference took {took:.4g} ms beside the solution, "
         f"{max(known):.4g} ms alone"
     )
+
+
+def _faster_calls_ms(timing: Timing) -> float:
+    """The lower quartile of a reference call, over all units."""
+    units = sorted(t for e in timing.epochs for b in e.blocks for t in b.reference_ms)
+    return units[len(units) // 4]
 
 
 def stopwatch(claim: Claim) -> str | None:
