@@ -443,6 +443,9 @@ while True: time.sleep(1)
 class ModelNew: pass
 """
 
+#: A solution in namespaces of its own could neither write its note nor know its own pid.
+OPEN = ("--sandbox", "default")
+
 
 def test_an_interrupt_ends_the_workers_keeps_the_rows_and_is_status_130(
     house: House, tmp_path: Path
@@ -451,7 +454,7 @@ def test_an_interrupt_ends_the_workers_keeps_the_rows_and_is_status_130(
     house.add("a.py", BROKEN)
     house.add("b.py", HANGING.format(note=str(note)))
     process = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(ROOT), str(tmp_path), *house.arguments("--json")],
+        [sys.executable, "-c", DRIVER, str(ROOT), str(tmp_path), *house.arguments(*OPEN, "--json")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -478,7 +481,7 @@ def test_a_killed_run_loses_no_row_and_is_resumed(
     house.add("a.py", BROKEN)
     hanging = house.add("b.py", HANGING.format(note=str(note)))
     process = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(ROOT), str(tmp_path), *house.arguments()],
+        [sys.executable, "-c", DRIVER, str(ROOT), str(tmp_path), *house.arguments(*OPEN)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -490,7 +493,7 @@ def test_a_killed_run_loses_no_row_and_is_resumed(
     assert all(gone(pid) for pid in pids)
     (first,) = results.plain(results.read(house.output))
     hanging.write_text(WRONG)
-    done = command(*house.arguments("--json"))
+    done = command(*house.arguments(*OPEN, "--json"))
     assert done.rows[0] == first
     assert done.rows[1]["status"] == "wrong_output"
 

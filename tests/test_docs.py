@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import functools
 import importlib.util
+import json
 import math
 import re
 import runpy
@@ -68,6 +69,13 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / "solutions/mse/cpp.py").read_text())
     (tmp_path / "results" / "raw").mkdir(parents=True)
+    published = {
+        "ref_code": "class Model: pass",
+        "custom_code": "None",
+        "level_id": 1,
+        "task_id": 1,
+    }
+    (tmp_path / "rows.jsonl").write_text(json.dumps(published) + "\n")
     (tmp_path / "answer.md").write_text("```python\nclass ModelNew: pass\n```\n")
     for name in ("results/before.csv", "results/after.csv", "before.csv", "after.csv"):
         for solution in ("cpp", "mine"):

@@ -332,7 +332,7 @@ def device_code(problem: str) -> str:
         and node.targets[0].id == "CUDA_SOURCE"
         and isinstance(node.value, ast.Constant)
     )
-    kernels = str(source).partition("namespace {")[2].partition("void check_inputs")[0]
+    kernels = str(source).partition("namespace {")[2].partition("std::string text")[0]
     return f"#include <cuda_fp16.h>\n#include <cstdint>\nnamespace {{\n{kernels}"
 
 
