@@ -69,6 +69,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / "solutions/mse/cpp.py").read_text())
     (tmp_path / "results" / "raw").mkdir(parents=True)
+    results.append(tmp_path / "results/suite.csv", make("sample_0", problem="level1/94_MSELoss"))
     published = {
         "ref_code": "class Model: pass",
         "custom_code": "None",
