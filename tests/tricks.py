@@ -101,14 +101,14 @@ IN_FULL: dict[str, Any] = {"real_baseline": True, "profile": True}
 def rows(request: pytest.FixtureRequest, folder: Path, *, in_full: bool = False) -> Iterator[Rows]:
     """The rows of the tricks that a module's tests were selected for, judged side by side.
 
-    They are checked and, unless `in_full`, nothing is timed. On a GPU one after the other: each
-    fills all of its free memory before a call.
+    They are checked and, unless `in_full`, nothing is timed. What is timed is judged one after the
+    other: beside another, a trick that lives on a second core was once not told from a fast kernel.
     """
     items = [i for i in request.session.items if i.path == request.path]
     specs = [item.callspec for item in items if hasattr(item, "callspec")]
     tricks = [spec.params["trick"] for spec in specs]
     tricks = [t for t in tricks if not (t.strict and isolation.unusable())]
-    with judges(folder, 1 if any(trick.gpu for trick in tricks) else 2) as judge:
+    with judges(folder, 1 if in_full or any(trick.gpu for trick in tricks) else 2) as judge:
         futures = {
             trick: judge(
                 trick.path,
