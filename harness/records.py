@@ -91,6 +91,12 @@ class Solution:
     note: str = ""
     fault: str | None = None
 
+    @property
+    def file_name(self) -> str:
+        """What a worker calls the file in tracebacks and diagnostics: Python, whatever the
+        answer that it was taken from was called."""
+        return self.path.rsplit("/", 1)[-1].rsplit(".", 1)[0] + ".py"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:

@@ -21,18 +21,10 @@ from harness.config import Settings
 from harness.judge.context import Context
 from harness.judge.limit import Step
 from harness.judge.measure import time_mode
-from harness.judge.sandbox import (
-    Worker,
-    WorkerCrash,
-    WorkerFault,
-    WorkerLied,
-    WorkerTimeout,
-    claimed,
-)
+from harness.judge.sandbox import FAILURES, Worker, claimed
 from harness.records import Memory, Problem, Timing
 
 EAGER = "eager"  # the reference against itself
-_FAILURES = (WorkerFault, WorkerTimeout, WorkerCrash, WorkerLied)
 
 
 class BaselineError(Exception):
@@ -123,7 +115,7 @@ def measure(
     for name in (EAGER, *_compile_modes(context)):
         try:
             course.measure(name, modes, functools.partial(_note, note, name))
-        except _FAILURES as error:
+        except FAILURES as error:
             if name == EAGER:
                 raise BaselineError(str(error)) from error
             notes.append(f"torch.compile ({name}) failed: {error}")
@@ -219,7 +211,7 @@ def measure_again(
                 overhead_ms=known.overhead_ms,
                 mix=mix,
             )
-    except _FAILURES as error:
+    except FAILURES as error:
         raise BaselineError(str(error)) from error
     return dataclasses.replace(known, timings=known.timings | {(name, mode): timing})
 

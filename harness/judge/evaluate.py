@@ -119,9 +119,8 @@ def _order_build(
 ) -> None:
     phase.enter(Phase.BUILD)
     note("build")
-    suffix = solution.path.rsplit("/", 1)[-1].rsplit(".", 1)[0] + ".py"
     answer = worker.ask(
-        "build", timeout_s=timeout_s, source=solution.source, file_name=suffix
+        "build", timeout_s=timeout_s, source=solution.source, file_name=solution.file_name
     ).body["answer"]
     found.note_builds(answer.get("builds"))
     if solution.note:

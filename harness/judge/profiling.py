@@ -21,18 +21,10 @@ from harness.judge import baseline
 from harness.judge.case import instance_of
 from harness.judge.context import Context
 from harness.judge.reference import Reference
-from harness.judge.sandbox import (
-    Worker,
-    WorkerCrash,
-    WorkerFault,
-    WorkerLied,
-    WorkerTimeout,
-    claimed,
-)
+from harness.judge.sandbox import FAILURES, Worker, WorkerFault, claimed
 from harness.records import MODES, Problem, Solution
 
 CALLS = 5  # profiled calls, after one that warms up
-FAILURES = (WorkerFault, WorkerTimeout, WorkerCrash, WorkerLied)
 MOST_KERNELS = 500  # that a worker may list
 
 
@@ -140,9 +132,8 @@ def _solution(
 ) -> tuple[tuple[Kernel, ...], str]:
     settings = context.settings
     with context.worker(f"{problem.name}--{solution.name}", salt=solution.digest) as worker:
-        file_name = solution.path.rsplit("/", 1)[-1].rsplit(".", 1)[0] + ".py"
         limit_s = settings.build_timeout_s
-        worker.ask("build", timeout_s=limit_s, source=solution.source, file_name=file_name)
+        worker.ask("build", timeout_s=limit_s, source=solution.source, file_name=solution.file_name)
         baseline.prepare(context, worker, problem, size=size, weights_seed=1)
         worker.ask("load", timeout_s=limit_s, outputs=outputs)
         return _kernels(context, worker, "candidate", mode)

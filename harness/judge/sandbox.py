@@ -67,6 +67,10 @@ class WorkerLied(Exception):
     """The worker sent something that is no answer to the order."""
 
 
+#: All that `Worker.ask` raises.
+FAILURES = (WorkerFault, WorkerTimeout, WorkerCrash, WorkerLied)
+
+
 @contextlib.contextmanager
 def claimed() -> Iterator[None]:
     """Around what reads an answer. Raises `WorkerLied` where a part is missing or misshapen."""
