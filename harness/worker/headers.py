@@ -23,16 +23,11 @@ INCLUDE = Path(__file__).resolve().parent.parent / "include"
 _OPERATORS = "harness_operators.h"  # included by our ATen/ATen.h
 _TORCH = Path(torch.__file__).parent / "include"
 
-#: Headers of torch's that the umbrella brings in where the text has the word: each is heavy.
-_BY_WORD = {
-    "TORCH_LIBRARY": "torch/library.h",
-    "TORCH_LIBRARY_IMPL": "torch/library.h",
-    "TORCH_LIBRARY_FRAGMENT": "torch/library.h",
-    "indexing": "ATen/TensorIndexing.h",
-    "index": "ATen/TensorIndexing.h",
-    "index_put_": "ATen/TensorIndexing.h",
-    "cat": "ATen/core/IListRef.h",
-    "concat": "ATen/core/IListRef.h",
+#: Headers of torch's that the umbrella brings in where the text has such a word: each is heavy.
+_FURTHER = {
+    r"\bTORCH_LIBRARY": "torch/library.h",
+    r"\bindexing\b|\.index(_put_)?\s*\(": "ATen/TensorIndexing.h",
+    r"\b(cat|concat)\s*\(": "ATen/core/IListRef.h",
 }
 
 
@@ -55,10 +50,11 @@ def lean_call(call: dict[str, Any], texts: Iterable[str], folder: Path) -> dict[
 
 def _named(texts: Iterable[str]) -> str:
     """Includes of the header of every operator that has the name of a word of `texts`."""
-    words = {word for text in texts for word in re.findall(r"[A-Za-z_]\w*", text)}
-    known = {f"ATen/ops/{word}.h" for word in words & _operators()}
-    further = {_BY_WORD[word] for word in words & set(_BY_WORD)}
-    return "".join(f"#include <{header}>\n" for header in sorted(further) + sorted(known))
+    text = "\n".join(texts)
+    words = set(re.findall(r"[A-Za-z_]\w*", text))
+    known = [f"ATen/ops/{word}.h" for word in words & _operators()]
+    further = [header for word, header in _FURTHER.items() if re.search(word, text)]
+    return "".join(f"#include <{header}>\n" for header in [*sorted(further), *sorted(known)])
 
 
 @functools.cache
