@@ -26,9 +26,9 @@ COMPILE_MODES = ("default", "max-autotune", "reduce-overhead")  # of torch.compi
 SANDBOXES = ("auto", "default", "strict")
 PRESETS = Path(__file__).resolve().parent.parent / "configs"
 
-#: Left out of the digest: a row's own columns state what the first two came to, and the last
-#: only says how many compilers run at once.
-NOT_IN_DIGEST = ("device", "size", "max_jobs")
+#: Left out of the digest: a row's own columns state what the first two came to, its flags which
+#: headers a build had, and the last only says how many compilers run at once.
+NOT_IN_DIGEST = ("device", "size", "lean_builds", "max_jobs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +117,9 @@ class Settings:
 
     cuda_arch: str | None = None
     """Architectures to build for, such as "9.0" or "8.0;9.0a"; None: the device's own."""
+
+    lean_builds: bool = True
+    """Whether a build is tried against a few of torch's headers before all of them."""
 
     max_jobs: int | None = None
     """Compilers that run at once; None: by cores and memory."""
@@ -217,6 +220,7 @@ RULES: dict[str, Rule] = {
     "cuda_arch": _or_none(
         _text(rf"{_ARCH}([; ]{_ARCH})*", 'quoted architectures such as "9.0" or "8.0;9.0a"')
     ),
+    "lean_builds": _FLAG,
     "max_jobs": _or_none(_whole(1, 4096)),
 }
 _FLOATS = tuple(key for key, rule in RULES.items() if rule[1](1.0))

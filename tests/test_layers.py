@@ -45,7 +45,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("worker.calls", "worker.loading", "worker.building"),
     ("worker.provenance", "worker.capability", "worker.kernels"),
     ("worker.read_kernel",),
-    ("worker.faults",),
+    ("worker.faults", "worker.headers"),
     ("player",),
     ("binding",),
     ("channel", "problem", "trial", "syntax"),

@@ -61,7 +61,11 @@ class Context:
                 environment=environment,
                 folder=folder,
                 log=self.log(name),
-                first={"build_cache": str(self._builds(salt)), "salt": salt},
+                first={
+                    "build_cache": str(self._builds(salt)),
+                    "salt": salt,
+                    "lean_builds": self.settings.lean_builds,
+                },
                 jail=self._jail(folder, salt, trusted=trusted),
             )
             exposed = not trusted and self.isolation == isolation.PROCESS

@@ -13,7 +13,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Fingerprint:
-    """Digests of the Python files of the harness, by path below `root`."""
+    """Digests of the Python files and headers of the harness, by path below `root`."""
 
     root: Path
     digests: dict[str, str]
@@ -33,6 +33,6 @@ class Fingerprint:
 def _digests(root: Path) -> dict[str, str]:
     return {
         str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in (root / "harness").rglob("*.py")
-        if path.is_file()
+        for path in (root / "harness").rglob("*")
+        if path.suffix in (".py", ".h") and path.is_file()
     }

@@ -48,8 +48,11 @@ class Findings:
         with claimed():
             builds = [dict(build) for build in claim]
             seconds = sum(float(build["seconds"]) for build in builds)
+            full = any(build.get("headers") == "torch" for build in builds)
         self.builds = builds or self.builds
         self.build_s = seconds if builds else self.build_s
+        if full and "full_headers" not in self.flags:
+            self.flags.append("full_headers")
 
 
 def mode_results(case: Case, found: Findings) -> dict[str, ModeResult]:

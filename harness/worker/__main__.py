@@ -29,7 +29,9 @@ def main(descriptor: int) -> None:
     logging.getLogger("torch").setLevel(logging.ERROR)
     channel = Channel(socket.socket(fileno=descriptor))
     first = channel.receive().body
-    builder = Builder(cache=Path(first["build_cache"]), salt=first["salt"])
+    builder = Builder(
+        cache=Path(first["build_cache"]), salt=first["salt"], lean=first["lean_builds"]
+    )
     builder.install()
     session = Session(folder=Path.cwd(), builder=builder)
     channel.send({"nonce": first["nonce"], "answer": {"pid": os.getpid()}})

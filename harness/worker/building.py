@@ -6,6 +6,10 @@ argument, of the toolchain and of the CPU, so two solutions never share a librar
 call it, and no CPU gets what was built for another.
 
 Every build is recorded, also one whose failure the solution swallows.
+
+A build is first tried against lean headers (`headers`), in a fraction of the time. Where that
+fails, for whatever reason, it is done again against torch's own, and only this one's outcome is
+told.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ import torch
 from torch.utils import cpp_extension
 
 from harness import cpu
+from harness.worker import headers
 from harness.worker.faults import CompileFault, ContractFault, describe
 
 _MARKER = "built.json"
@@ -51,12 +56,16 @@ _USAGE = (
 
 @dataclass(kw_only=True)
 class Record:
-    """One build: what it was called, how long it took, whether the cache had it."""
+    """One build: what it was called, how long it took, whether the cache had it.
+
+    `headers`: what it was built against in the end, `lean` or `torch`; None where it was not.
+    """
 
     name: str
     seconds: float
     cached: bool
     library: str | None = None
+    headers: str | None = None
     error: str | None = None
 
 
@@ -66,6 +75,7 @@ class Builder:
 
     cache: Path
     salt: str
+    lean: bool = False
     source: str = ""
     source_name: str = ""
     records: list[Record] = field(default_factory=list)
@@ -78,7 +88,8 @@ class Builder:
         def load_inline(*args: Any, **kwargs: Any) -> Any:
             with self._recorded() as record:
                 call = _inline_call(inline, args, kwargs)
-                return self._build(inline, call, {"inline": call}, record)
+                texts = {k: str(call.get(k) or "") for k in ("cpp_sources", "cuda_sources")}
+                return self._build(inline, call, texts, record)
 
         def load(*args: Any, **kwargs: Any) -> Any:
             with self._recorded() as record:
@@ -86,7 +97,7 @@ class Builder:
                 files = call.get("sources") or []
                 files = [files] if isinstance(files, str) else files
                 texts = {str(f): Path(f).read_text(errors="replace") for f in files}
-                return self._build(from_files, call, {"files": call, "texts": texts}, record)
+                return self._build(from_files, call, texts, record)
 
         cpp_extension.load_inline = load_inline
         cpp_extension.load = load
@@ -109,39 +120,73 @@ class Builder:
         self,
         build: Callable[..., Any],
         call: dict[str, Any],
-        identity: dict[str, Any],
+        texts: dict[str, str],
         record: Record,
     ) -> Any:
         record.name = str(call["name"])
-        final = self.cache / self._key(identity)
+        final = self.cache / self._key(call, texts)
         record.cached = (final / _MARKER).exists()
-        module = _open(final) if record.cached else self._make(build, call, final)
-        record.library = str(final / json.loads((final / _MARKER).read_text())["library"])
+        module = _open(final) if record.cached else self._make(build, call, texts, final)
+        marker = json.loads((final / _MARKER).read_text())
+        record.library, record.headers = str(final / marker["library"]), marker["headers"]
         if isinstance(module, types.ModuleType):
             self.modules.append(module)
         return module
 
-    def _key(self, identity: dict[str, Any]) -> str:
+    def _key(self, call: dict[str, Any], texts: dict[str, str]) -> str:
         environment = {
             k: os.environ.get(k) for k in ("TORCH_CUDA_ARCH_LIST", "CUDA_HOME", "CC", "CXX")
         }
         text = json.dumps(
-            [self.salt, torch.__version__, sys.version, cpu.digest(), environment, identity],
+            [
+                self.salt,
+                torch.__version__,
+                sys.version,
+                cpu.digest(),
+                headers.digest() if self.lean else None,
+                environment,
+                call,
+                texts,
+            ],
             sort_keys=True,
             default=repr,
         )
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
-    def _make(self, build: Callable[..., Any], call: dict[str, Any], final: Path) -> Any:
+    def _make(
+        self,
+        build: Callable[..., Any],
+        call: dict[str, Any],
+        texts: dict[str, str],
+        final: Path,
+    ) -> Any:
+        """Build against lean headers, or else torch's; what torch's function returned.
+
+        Raises as `_attempt` does, against torch's.
+        """
+        self.cache.mkdir(parents=True, exist_ok=True)
+        if self.lean and not call.get("use_pch"):  # which precompiles torch's own extension.h
+            with contextlib.suppress(Exception):  # for whatever reason: torch's headers decide
+                return self._attempt(build, call, final, lean=texts)
+        return self._attempt(build, call, final)
+
+    def _attempt(
+        self,
+        build: Callable[..., Any],
+        call: dict[str, Any],
+        final: Path,
+        lean: dict[str, str] | None = None,
+    ) -> Any:
         """Build in a new folder, then move it to `final`; what torch's function returned.
 
+        `lean`: the texts of the sources where they are built against the lean headers.
         The module is not opened again from `final`: a second import would register its
         pybind11 types twice. Raises `CompileFault`.
         """
-        self.cache.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="building-", dir=self.cache))
         try:
-            module = build(**(call | {"build_directory": str(folder), "verbose": False}))
+            made = headers.lean_call(call, lean.values(), folder) if lean else call
+            module = build(**(made | {"build_directory": str(folder), "verbose": False}))
         except Exception as error:
             log = str(error)
             message = self._diagnose(log, folder, call)
@@ -156,7 +201,12 @@ class Builder:
         kind = "module" if call.get("is_python_module", True) else "library"
         for part in folder.glob("*.o"):
             part.unlink()
-        (folder / _MARKER).write_text(json.dumps({"library": libraries[0].name, "kind": kind}))
+        marker = {
+            "library": libraries[0].name,
+            "kind": kind,
+            "headers": "lean" if lean else "torch",
+        }
+        (folder / _MARKER).write_text(json.dumps(marker))
         try:
             folder.rename(final)
         except OSError:  # another worker was first; its library is as good

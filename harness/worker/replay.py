@@ -14,7 +14,9 @@ from harness.worker.session import ORDERS, Session
 def main(path: str) -> None:
     """Do the orders of the file `path`; the profiler is on for one call of the last."""
     first, *orders, last = json.loads(Path(path).read_text(encoding="utf-8"))
-    builder = Builder(cache=Path(first["build_cache"]), salt=first["salt"])
+    builder = Builder(
+        cache=Path(first["build_cache"]), salt=first["salt"], lean=first["lean_builds"]
+    )
     builder.install()
     session = Session(folder=Path.cwd(), builder=builder)
     for order in orders:

@@ -285,7 +285,11 @@ class Session:
     def nsight(self, order: dict[str, Any]) -> Answer:
         """Nsight Compute's figures of one call of `mode` of a side, for kernels named."""
         torch.cuda.empty_cache()  # the other process needs as much
-        first = {"build_cache": str(self.builder.cache), "salt": self.builder.salt}
+        first = {
+            "build_cache": str(self.builder.cache),
+            "salt": self.builder.salt,
+            "lean_builds": self.builder.lean,
+        }
         orders = [first, *self.past, order]
         found = nsight.figures(order["ncu"], orders, self.folder, order["limit_s"])
         names = {name: found.get(provenance.bare_name(name)) for name in order["names"]}
