@@ -29,7 +29,7 @@ MAX_SETS = 32
 MAX_CPU_SETS = 256
 #: Blocks of an epoch take about this long. Epochs count, not blocks: a CPU, whose budget is
 #: small, gets short ones.
-CUDA_EPOCH_MS = 500.0
+CUDA_EPOCH_MS = 200.0
 CPU_EPOCH_MS = 100.0
 LAUNCH_BOUND_RATIO = 1.5  # wall over device time
 RESOLUTION = 3.0  # a unit shorter than this many event pairs is mostly event pair
