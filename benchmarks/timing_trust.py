@@ -38,7 +38,7 @@ from harness.judge import device as devices
 from harness.judge.measure import time_mode
 from harness.judge.sandbox import Worker
 from harness.problem import Instance
-from harness.worker import meters
+from harness.worker import meters, pool
 from harness.worker.building import Builder
 from harness.worker.calls import CallSet, Side
 from harness.worker.session import ORDERS, Session, set_precision
@@ -70,9 +70,10 @@ DURATIONS_MS = {
 BACKWARD_MS = {"cuda": (0.01, 0.2), "cpu": (2.0,)}
 INNER_MS = {"cuda": 0.2, "cpu": 100.0}  # longer work repeats a kernel of this duration
 WHOLE_REPEATS = 50
-MAX_LAUNCHES = 1000  # that one gate holds back
+MAX_LAUNCHES = 1000  # that one gate is asked to hold back
 TRUTH_ROUNDS = 7
 TRUTH_MS = 40.0  # a batch
+TRUTH_BYTES = 8 << 30  # that a batch's outputs take
 WARM_SECONDS = 0.05  # the process is warm: only the first run of a cell needs more
 UNSURE = {"unstable", "contended", "throttled", "host_bound"}
 BUSY = """
@@ -216,18 +217,29 @@ def find_truth(cell: Cell) -> None:
     timer = _timer(cell.session)
     timer.renew(cell.mode, [1, 2], [3], random.Random(1), mix_seed=1)
     launches = max(1, round(cell.target_ms / INNER_MS[cell.device.type]))
-    calls = max(1, min(MAX_LAUNCHES // (2 * launches), math.ceil(TRUTH_MS / cell.target_ms)))
-    ratios, each = [], []
-    for _ in range(TRUTH_ROUNDS):
-        times = {"reference": 0.0, "candidate": 0.0}
-        for side in (*cell.sides, *reversed(cell.sides)):
-            unit = meters.insist(timer.meter, side, cell.mode, timer.sets * calls)
-            times[side.name] += unit.ms / 2 / calls
-        ratios.append(times["reference"] / times["candidate"])
-        each.append(times["candidate"])
+    fitting = TRUTH_BYTES // pool.bytes_of(timer.sets[0].inputs)
+    calls = min(MAX_LAUNCHES // (2 * launches), math.ceil(TRUTH_MS / cell.target_ms), fitting)
+    calls = max(1, calls)
+    while True:
+        try:
+            rounds = [_long_batches(cell, timer, calls) for _ in range(TRUTH_ROUNDS)]
+            break
+        except meters.HostBound:  # more launches than one gate holds back
+            calls //= 2
+    ratios, each = zip(*rounds, strict=True)
     cell.truth, cell.actual_ms = statistics.median(ratios), statistics.median(each)
     if cell.effect == 1.0:
         cell.truth = 1.0  # the same function: known, not measured
+
+
+def _long_batches(cell: Cell, timer: Timer, calls: int) -> tuple[float, float]:
+    """A B B A, each of so many calls: the ratio, and milliseconds of the candidate's call."""
+    times = {"reference": 0.0, "candidate": 0.0}
+    for side in (*cell.sides, *reversed(cell.sides)):
+        unit = meters.insist(timer.meter, side, cell.mode, timer.sets * calls)
+        times[side.name] += unit.ms / 2 / calls
+        del unit  # and its outputs, before the next has some
+    return times["reference"] / times["candidate"], times["candidate"]
 
 
 def ours(cell: Cell) -> float:
