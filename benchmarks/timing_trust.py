@@ -3,8 +3,10 @@
     python -m benchmarks.timing_trust --budget 480 --output results/benchmarks/NAME.csv
     python -m benchmarks.timing_trust --device cpu --neighbours 2 --output NAME.csv
 
-Reference and solution are the same streaming kernel over more or fewer elements, so the true
-ratio is known: it is found by long alternating batches of each. All methods run in one process,
+A/A: reference and solution are the same streaming kernel. Known effects: both are a kernel that
+waits for so many cycles, one for more of them, because what a streaming kernel takes is not in
+proportion to what it reads and depends on what the caches hold. The true ratio is found by long
+alternating batches of each. All methods run in one process,
 turn by turn over all cells, until the budget is spent: the harness's own procedure (the judge's
 code, its orders done by a worker's session in the same process) and the methods of `peers`.
 `--neighbours N` keeps N other processes busy on the same device meanwhile.
@@ -16,7 +18,9 @@ import argparse
 import contextlib
 import functools
 import math
+import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -44,23 +48,45 @@ from harness.worker.calls import CallSet, Side
 from harness.worker.session import ORDERS, Session, set_precision
 from harness.worker.timing import Timer
 
-SOURCE = """
+STREAM = """
 import torch
 class Model(torch.nn.Module):
-    def __init__(self, count, repeats, shown):
+    def __init__(self, repeats):
         super().__init__()
-        self.count, self.repeats, self.shown = count, repeats, shown
+        self.repeats = repeats
     def forward(self, x):
-        x = x[:self.count]
         for _ in range(self.repeats):
             y = x * 2.0
-        return y[:self.shown]
+        return y
 def get_inputs():
-    return [torch.randn({size})]
+    return [torch.randn({count})]
 def get_init_inputs():
-    return [{count}, {repeats}, {shown}]
+    return [{repeats}]
 """
-#: On a CPU only A/A: what a streaming kernel takes there is not in proportion to its elements.
+WAIT = """
+import torch
+class Wait(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, cycles):
+        ctx.cycles = cycles
+        torch.cuda._sleep(cycles)
+        return x * 2.0
+    @staticmethod
+    def backward(ctx, grad):
+        torch.cuda._sleep(ctx.cycles)
+        return grad * 2.0, None
+class Model(torch.nn.Module):
+    def __init__(self, cycles):
+        super().__init__()
+        self.cycles = cycles
+    def forward(self, x):
+        return Wait.apply(x, self.cycles)
+def get_inputs():
+    return [torch.randn(64)]
+def get_init_inputs():
+    return [{cycles}]
+"""
+#: On a CPU only A/A.
 EFFECTS = {"cuda": (1.0, 1.02, 1.10, 2.0), "cpu": (1.0,)}
 #: Target milliseconds -> rounds that a cell of this duration sits out after each of its own.
 DURATIONS_MS = {
@@ -69,7 +95,7 @@ DURATIONS_MS = {
 }
 BACKWARD_MS = {"cuda": (0.01, 0.2), "cpu": (2.0,)}
 INNER_MS = {"cuda": 0.2, "cpu": 100.0}  # longer work repeats a kernel of this duration
-WHOLE_REPEATS = 50
+CYCLES_PER_MS = 1.9e6  # about; what it takes is measured
 MAX_LAUNCHES = 1000  # that one gate is asked to hold back
 TRUTH_ROUNDS = 7
 TRUTH_MS = 40.0  # a batch
@@ -140,29 +166,22 @@ class Inline:
 
 def build_cell(target_ms: float, effect: float, mode: str, device: devices.Device) -> Cell:
     """A cell whose reference takes about `effect` times as long as its candidate."""
-    inner = min(target_ms, INNER_MS[device.type])
-    repeats = round(target_ms / inner)
-    count = _count_for(inner, device.type)
-    instances = []
-    for factor in (effect, 1.0):
-        # Many repeats can be 2 % more; of few, each must be longer.
-        more = round(repeats * factor) if repeats >= WHOLE_REPEATS else repeats
-        n = count if repeats >= WHOLE_REPEATS else round(count * factor)
-        instances.append(
-            Instance(
-                source=SOURCE.format(size=2 * count + 64, count=n, repeats=more, shown=count),
-                path="stream",
-                size="full",
-                dtype=torch.float32,
-                device=device.torch,
-            )
-        )
+    meter = meters.METERS[device.type](device.torch)
+    if effect == 1.0:
+        inner = min(target_ms, INNER_MS[device.type])
+        count = _count_for(inner, device.type)
+        sources = [STREAM.format(count=count, repeats=round(target_ms / inner))] * 2
+    else:
+        sources = [WAIT.format(cycles=round(target_ms * CYCLES_PER_MS * f)) for f in (effect, 1.0)]
+    reference, candidate = (
+        Instance(source=source, path="cell", size="full", dtype=torch.float32, device=device.torch)
+        for source in sources
+    )
     folder = Path(tempfile.gettempdir())
     session = Session(folder=folder, builder=Builder(cache=folder, salt="", lean=False))
-    session.instance = instances[1]
-    session.reference = Side("reference", instances[0].model(1))
-    session.candidate = Side("candidate", instances[1].model(1))
-    meter = meters.METERS[device.type](device.torch)
+    session.instance = candidate
+    session.reference = Side("reference", reference.model(1))
+    session.candidate = Side("candidate", candidate.model(1))
     return Cell(
         target_ms=target_ms,
         effect=effect,
@@ -326,15 +345,16 @@ def _row(cell: Cell, method: str, estimates: list[float]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def neighbours(count: int, device: str) -> Iterator[None]:
-    """So many other processes, busy on the device."""
-    command = [sys.executable, "-c", BUSY.format(device=device)]
-    busy = [subprocess.Popen(command) for _ in range(count)]
+    """So many other processes, busy on the device; none is a child of this one, as strangers
+    would be."""
+    script = '"$0" -c "$1" > /dev/null 2>&1 & echo $!'
+    command = ["sh", "-c", script, sys.executable, BUSY.format(device=device)]
+    pids = [int(subprocess.check_output(command)) for _ in range(count)]
     try:
         yield
     finally:
-        for process in busy:
-            process.kill()
-            process.wait()
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
 
 
 def main() -> None:
