@@ -29,6 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.measure", "judge.context", "judge.limit"),
     ("judge.monitor", "judge.stopwatch", "judge.reference", "judge.skip"),
     ("judge.device",),
+    ("judge.headstart",),
     ("judge.toolchain", "judge.sandbox", "judge.compare"),
     ("judge.forkserver", "judge.forker"),
     ("judge.hints", "judge.warden", "judge.isolation", "judge.fingerprint"),
