@@ -54,7 +54,10 @@ def _evaluate(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     if not options.problem and not options.all:
         raise RequestError("name a problem with --problem, or evaluate everything with --all")
-    settings = config.load(options.config, _overrides(options))
+    if options.quick and options.config:
+        raise RequestError("--quick is the preset quick: give it, or --config, not both")
+    preset = options.config or ("quick" if options.quick else "default")
+    settings = config.load(preset, _overrides(options))
     headstart.take(settings)
     from harness import identity, run  # with torch: seconds, in which the first worker starts too
 
@@ -85,7 +88,7 @@ def _evaluate(arguments: list[str]) -> int:
 
 
 def _status(rows: list[Row]) -> int:
-    return 0 if all(row.verdict.status.fine for row in rows) else 1
+    return 0 if all(row.fine for row in rows) else 1
 
 
 def _watch(request: run.Request, *, json_rows: bool) -> int:
@@ -267,9 +270,9 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--config",
         type=Path,
-        default=PRESETS / "default.yaml",
-        help=f"preset: {presets}, or a file",
+        help=f"preset: {presets}, or a file; default: default",
     )
+    add("--quick", action="store_true", help="a first look: the preset quick, forward alone")
     add(
         "--require-backward",
         action="store_true",

@@ -46,6 +46,11 @@ class Settings:
     reference takes at most 45 % of the memory (harness/footprint.py). `fit` halves the problem's
     constants until it fits the device; `batch_size=16,dim=1024` sets them outright."""
 
+    quick: bool = False
+    """A first look: the backward is not checked and what the device can do is not measured, epochs
+    are short. Rows have the flag `quick`; where a backward is asked for, `forward_only` is all
+    that can be had."""
+
     trials: int = 5
     """Correctness trials, each with inputs from a fresh secret seed."""
 
@@ -197,6 +202,7 @@ RULES: dict[str, Rule] = {
         r"\w[\w.-]*|[A-Za-z_]\w*=\d{1,18}(,[A-Za-z_]\w*=\d{1,18})*",
         "auto, fit, the name of one of the problem's sizes, or constants such as batch_size=16",
     ),
+    "quick": _FLAG,
     "trials": _whole(1, 1000),
     "variations": _some_of(VARIATIONS),
     "layouts": _some_of(LAYOUTS, least=0),

@@ -160,9 +160,12 @@ class _Baselines:
 
     def _calibrate(self, worker: Worker, modes: tuple[str, ...]) -> None:
         settings = self.context.settings
-        answer = worker.ask("calibrate", timeout_s=settings.call_timeout_s, flops=self.flops).body[
-            "answer"
-        ]
+        answer = worker.ask(
+            "calibrate",
+            timeout_s=settings.call_timeout_s,
+            bandwidth=not settings.quick,
+            flops=self.flops and not settings.quick,
+        ).body["answer"]
         self.found = dataclasses.replace(
             self.found,
             bandwidth=tuple((float(share), float(rate)) for share, rate in answer["bandwidth"]),

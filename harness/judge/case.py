@@ -22,7 +22,7 @@ from harness.judge.survey import (
     without_misfits,
 )
 from harness.problem import Instance
-from harness.records import Problem
+from harness.records import Phase, Problem
 
 Note = Callable[[str], None]
 
@@ -42,8 +42,8 @@ class Case:
 
     @property
     def differentiable(self) -> bool:
-        """Whether a backward is asked for."""
-        return bool(self.survey.outputs)
+        """Whether the backward is checked."""
+        return Phase.BACKWARD in self.survey.phases
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -81,7 +81,8 @@ def open_case(
             f"the reference does not fit the device at size {size}", path=problem.path
         ) from error
     graded.release()
-    modes = tuple(m for m in context.settings.modes if m == "forward" or surveyed.outputs)
+    backward = Phase.BACKWARD in surveyed.phases
+    modes = tuple(m for m in context.settings.modes if m == "forward" or backward)
     try:
         measured = Baseline()
         if modes:
