@@ -235,6 +235,8 @@ def _overrides(options: argparse.Namespace) -> dict[str, object]:
         "require_own_kernels",
     )
     given = {name: getattr(options, name) for name in names}
+    if options.fresh:
+        given["keep_baseline"] = False
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -286,7 +288,7 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="results CSV, raw/ and logs/ beside it; default: results/DEVICE.csv",
     )
-    add("--fresh", action="store_true", help="measure again what is already in the results")
+    add("--fresh", action="store_true", help="use no row or baseline of an earlier run")
     add("--watch", action="store_true", help="evaluate again whenever a file is saved")
     add("--build-only", action="store_true", help="build, do not run; nvcc needs no GPU for it")
     return parser

@@ -26,9 +26,10 @@ COMPILE_MODES = ("default", "max-autotune", "reduce-overhead")  # of torch.compi
 SANDBOXES = ("auto", "default", "strict")
 PRESETS = Path(__file__).resolve().parent.parent / "configs"
 
-#: Left out of the digest: a row's own columns state what the first two came to, its flags which
-#: headers a build had; how workers start, and how many compilers run at once, is in no figure.
-NOT_IN_DIGEST = ("device", "size", "lean_builds", "warm_workers", "max_jobs")
+#: Left out of the digest: a row's own columns state what the first two came to, its flags what is
+#: of an earlier run and which headers a build had; how workers start, and how many compilers run at
+#: once, is in no figure.
+NOT_IN_DIGEST = ("device", "size", "keep_baseline", "lean_builds", "warm_workers", "max_jobs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +72,10 @@ class Settings:
 
     compile_baseline: tuple[str, ...] = ("default",)
     """Modes of `torch.compile` timed as baseline: some of `COMPILE_MODES`; empty: none."""
+
+    keep_baseline: bool = True
+    """Whether what an earlier run found out about a reference and this device is used where eager
+    still takes what it took (judge/kept.py). `--fresh` turns it off."""
 
     epochs_min: int = 5
     """Epochs (blocks on fresh allocations) timed at least, per mode; one has no interval."""
@@ -210,6 +215,7 @@ RULES: dict[str, Rule] = {
     "require_views": _FLAG,
     "modes": _some_of(MODES, least=0),
     "compile_baseline": _some_of(COMPILE_MODES, least=0),
+    "keep_baseline": _FLAG,
     "epochs_min": _whole(2, 1000),
     "epochs_max": _whole(2, 1000),
     "half_width": _number(0.0001, 1.0),

@@ -21,6 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.verdicts",),
     ("judge.rows", "judge.checks", "judge.audit", "judge.lint", "judge.profiling"),
     ("judge.case",),
+    ("judge.kept",),
     ("judge.outcomes",),
     ("judge.mutants",),
     ("judge.survey",),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from harness.errors import ProblemError
-from harness.judge import baseline, limit
+from harness.judge import baseline, kept, limit
 from harness.judge.baseline import Baseline
 from harness.judge.context import Context
 from harness.judge.reference import Reference
@@ -86,7 +86,7 @@ def open_case(
     try:
         measured = Baseline()
         if modes:
-            measured = baseline.measure(
+            measured = kept.measure(
                 context,
                 problem,
                 size=size,

@@ -41,6 +41,9 @@ def evaluate(
         outcome = ended.verdict
     found.check_s = phase.seconds(Phase.FORWARD, Phase.BACKWARD)
     found.measure_s = phase.seconds(Phase.TIME, Phase.MEMORY, Phase.PROFILE)
+    modes = mode_results(case, found)
+    if case.baseline.kept and any(m.compiled_speedup is not None for m in modes.values()):
+        found.flags.append("compile_stored")
     result = row(
         context,
         case.problem,
@@ -48,7 +51,7 @@ def evaluate(
         outcome,
         size=case.size,
         baseline=case.baseline,
-        modes=mode_results(case, found),
+        modes=modes,
         found=found,
         total_s=time.monotonic() - began,
     )
