@@ -56,7 +56,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("mixing",),
     ("trees",),
     ("meanings",),
-    ("cuda_ipc", "records"),
+    ("cuda_ipc", "records", "dispatch"),
     ("arguments",),
     ("stats", "errors", "cpu", "findings"),
     ("__init__", "judge.__init__", "worker.__init__"),

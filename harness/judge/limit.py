@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from harness.dispatch import DispatchMode
 from harness.draws import Draw, GradDraw
 from harness.judge.reference import Reference
 from harness.trees import walk_tensors
@@ -69,7 +69,7 @@ def count(reference: Reference, *, differentiable: bool) -> Work:
     return Work(forward=forward, backward=backward, proven=_proven(result))
 
 
-class _FlopCounter(TorchDispatchMode):
+class _FlopCounter(DispatchMode):
     """Adds up the operations of what is dispatched inside of it."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ import sys
 from unittest import mock
 
 import pytest
-from support import ROOT, Bench
+from support import ROOT, TINY, Bench
 
 from harness.config import Settings
 from harness.judge import forkserver, headstart
@@ -44,3 +44,23 @@ def test_the_command_line_imports_torch_only_when_it_evaluates() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert said.stdout.strip() == "set()"
+
+
+def test_what_every_evaluation_does_imports_nothing_that_takes_seconds() -> None:
+    code = f"""
+import sys
+import torch
+from harness.judge import compare, limit
+from harness.judge.reference import Reference
+from harness.problem import Instance
+instance = Instance(source={TINY!r}, path="tiny.py", size="full", dtype=torch.float32,
+                    device=torch.device("cpu"))
+assert limit.count(Reference(instance, 1), differentiable=True).backward
+compare.compare(torch.ones(3), torch.ones(3), root="output")
+slow = ("torch._dynamo", "torch._inductor", "torch.distributed.tensor", "scipy.stats")
+print([name for name in slow if name in sys.modules])
+"""
+    said = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert said.stdout.strip() == "[]", said.stderr
