@@ -1,6 +1,10 @@
 """Evaluate GPU kernels: `python run_eval.py --problem kl_div`. See `--help`."""
 
+import os
 import sys
+
+# Threads that spin while they wait take the cores from others; read when torch is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from harness.cli import main
 

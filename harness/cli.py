@@ -12,18 +12,27 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from harness import commands, config, identity, recompute, report, run, watch
-from harness.arguments import parser_of
+from harness import config
+from harness.arguments import ROOT, parser_of
 from harness.config import PRESETS
 from harness.errors import HarnessError, RequestError
+from harness.judge import headstart
 from harness.records import MODES, Row
-from harness.suites import Outcome
+
+if TYPE_CHECKING:
+    from harness import run
 
 EXIT_INTERRUPTED = 130
+#: Commands of commands.py, which imports all that they need.
+OTHERS = (
+    *("compare", "doctor", "lint", "new", "report", "explain", "profile"),
+    *("export", "import", "metrics"),
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -45,8 +54,15 @@ def _evaluate(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     if not options.problem and not options.all:
         raise RequestError("name a problem with --problem, or evaluate everything with --all")
+    if options.quick and options.config:
+        raise RequestError("--quick is the preset quick: give it, or --config, not both")
+    preset = options.config or ("quick" if options.quick else "default")
+    settings = config.load(preset, _overrides(options))
+    headstart.take(settings)
+    from harness import identity, run  # with torch: seconds, in which the first worker starts too
+
     request = run.Request(
-        settings=config.load(options.config, _overrides(options)),
+        settings=settings,
         problem=options.problem,
         solution=options.solution,
         problem_dir=options.problem_dir,
@@ -72,11 +88,13 @@ def _evaluate(arguments: list[str]) -> int:
 
 
 def _status(rows: list[Row]) -> int:
-    return 0 if all(row.verdict.status.fine for row in rows) else 1
+    return 0 if all(row.fine for row in rows) else 1
 
 
 def _watch(request: run.Request, *, json_rows: bool) -> int:
     """Evaluate whenever a file is saved, until interrupted; the exit status of the last rows."""
+    from harness import watch
+
     status: int | None = None
     watcher = watch.Watcher(request)
     try:
@@ -102,6 +120,8 @@ def _watch(request: run.Request, *, json_rows: bool) -> int:
 
 
 def _print_tables(rows: list[Row]) -> None:
+    from harness import report
+
     for problem in dict.fromkeys(row.problem for row in rows):
         _print(report.verdict_table([r for r in rows if r.problem == problem]))
 
@@ -114,6 +134,8 @@ def _print(shown: RenderableType) -> None:
 
 def _recompute(arguments: list[str]) -> int:
     """Do a file's figures follow from the raw samples? Exit status 1 if one does not."""
+    from harness import recompute
+
     parser = parser_of(
         "recompute",
         "Work out the figures of a results file again from the raw samples.",
@@ -126,11 +148,13 @@ def _recompute(arguments: list[str]) -> int:
     return 1 if any(comparison.differences for comparison in compared) else 0
 
 
-def _shown(command: Callable[[list[str]], Outcome]) -> Callable[[list[str]], int]:
+def _shown(name: str) -> Callable[[list[str]], int]:
     """A command of commands.py, its outcome printed: a text as it is, else rendered."""
 
     def run_it(arguments: list[str]) -> int:
-        shown, status = command(arguments)
+        from harness import commands
+
+        shown, status = commands.COMMANDS[name](arguments)
         if isinstance(shown, str):
             print(shown)
         else:
@@ -192,6 +216,8 @@ class _Screen:
 
     def row(self, row: Row) -> None:
         if self._json:
+            from harness import report
+
             print(json.dumps(report.plain_rows([row])[0]), flush=True)
         seconds = f" in {row.total_s:.1f} s" if row.total_s is not None else ""
         self._line(f"{row.problem} / {row.solution}: {row.verdict.status.value}{seconds}")
@@ -209,6 +235,8 @@ def _overrides(options: argparse.Namespace) -> dict[str, object]:
         "require_own_kernels",
     )
     given = {name: getattr(options, name) for name in names}
+    if options.fresh:
+        given["keep_baseline"] = False
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -225,8 +253,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--problem", help="a problem's name, or the path of a problem file")
     add("--solution", help="one solution: a name, or the path of any .py, .txt or .md file")
     add("--all", action="store_true", help="every problem")
-    add("--problem-dir", type=Path, default=run.ROOT / "problems", help="folder of problem files")
-    add("--solution-dir", type=Path, default=run.ROOT / "solutions", help="folder of solutions")
+    add("--problem-dir", type=Path, default=ROOT / "problems", help="folder of problem files")
+    add("--solution-dir", type=Path, default=ROOT / "solutions", help="folder of solutions")
     add("--device", help="auto, cpu, cuda or cuda:N")
     add("--dtype", help="float32, float16, bfloat16 or float64")
     add(
@@ -244,9 +272,9 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--config",
         type=Path,
-        default=PRESETS / "default.yaml",
-        help=f"preset: {presets}, or a file",
+        help=f"preset: {presets}, or a file; default: default",
     )
+    add("--quick", action="store_true", help="a first look: the preset quick, forward alone")
     add(
         "--require-backward",
         action="store_true",
@@ -260,7 +288,7 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="results CSV, raw/ and logs/ beside it; default: results/DEVICE.csv",
     )
-    add("--fresh", action="store_true", help="measure again what is already in the results")
+    add("--fresh", action="store_true", help="use no row or baseline of an earlier run")
     add("--watch", action="store_true", help="evaluate again whenever a file is saved")
     add("--build-only", action="store_true", help="build, do not run; nvcc needs no GPU for it")
     return parser
@@ -269,5 +297,5 @@ def _parser() -> argparse.ArgumentParser:
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "evaluate": _evaluate,
     "recompute": _recompute,
-    **{name: _shown(command) for name, command in commands.COMMANDS.items()},
+    **{name: _shown(name) for name in OTHERS},
 }

@@ -26,9 +26,10 @@ COMPILE_MODES = ("default", "max-autotune", "reduce-overhead")  # of torch.compi
 SANDBOXES = ("auto", "default", "strict")
 PRESETS = Path(__file__).resolve().parent.parent / "configs"
 
-#: Left out of the digest: a row's own columns state what the first two came to, its flags which
-#: headers a build had; how workers start, and how many compilers run at once, is in no figure.
-NOT_IN_DIGEST = ("device", "size", "lean_builds", "warm_workers", "max_jobs")
+#: Left out of the digest: a row's own columns state what the first two came to, its flags what is
+#: of an earlier run and which headers a build had; how workers start, and how many compilers run at
+#: once, is in no figure.
+NOT_IN_DIGEST = ("device", "size", "keep_baseline", "lean_builds", "warm_workers", "max_jobs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,11 @@ class Settings:
     """Name of a problem's size; `auto` is `smoke` on a CPU, and on a GPU the largest whose
     reference takes at most 45 % of the memory (harness/footprint.py). `fit` halves the problem's
     constants until it fits the device; `batch_size=16,dim=1024` sets them outright."""
+
+    quick: bool = False
+    """A first look: the backward is not checked and what the device can do is not measured, epochs
+    are short. Rows have the flag `quick`; where a backward is asked for, `forward_only` is all
+    that can be had."""
 
     trials: int = 5
     """Correctness trials, each with inputs from a fresh secret seed."""
@@ -66,6 +72,10 @@ class Settings:
 
     compile_baseline: tuple[str, ...] = ("default",)
     """Modes of `torch.compile` timed as baseline: some of `COMPILE_MODES`; empty: none."""
+
+    keep_baseline: bool = True
+    """Whether what an earlier run found out about a reference and this device is used where eager
+    still takes what it took (judge/kept.py). `--fresh` turns it off."""
 
     epochs_min: int = 5
     """Epochs (blocks on fresh allocations) timed at least, per mode; one has no interval."""
@@ -197,6 +207,7 @@ RULES: dict[str, Rule] = {
         r"\w[\w.-]*|[A-Za-z_]\w*=\d{1,18}(,[A-Za-z_]\w*=\d{1,18})*",
         "auto, fit, the name of one of the problem's sizes, or constants such as batch_size=16",
     ),
+    "quick": _FLAG,
     "trials": _whole(1, 1000),
     "variations": _some_of(VARIATIONS),
     "layouts": _some_of(LAYOUTS, least=0),
@@ -204,6 +215,7 @@ RULES: dict[str, Rule] = {
     "require_views": _FLAG,
     "modes": _some_of(MODES, least=0),
     "compile_baseline": _some_of(COMPILE_MODES, least=0),
+    "keep_baseline": _FLAG,
     "epochs_min": _whole(2, 1000),
     "epochs_max": _whole(2, 1000),
     "half_width": _number(0.0001, 1.0),

@@ -22,10 +22,10 @@ from typing import Any
 
 import psutil
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from harness.constants import FULL, stated
+from harness.dispatch import DispatchMode
 from harness.errors import ProblemError
 from harness.problem import Instance
 from harness.trees import walk_tensors
@@ -204,7 +204,7 @@ class _TooLong(Exception):
     """More operations than are counted."""
 
 
-class _Tally(TorchDispatchMode):
+class _Tally(DispatchMode):
     """Counts operations, the bytes that they read and write, and those of new tensors."""
 
     def __init__(self, most: float = math.inf) -> None:

@@ -82,6 +82,8 @@ FLAGS: dict[str, str] = {
     "below_resolution": "shorter than what can be told apart: take a larger size",
     "beats_limit": "faster than the limit that was measured, by less than a rejection needs",
     "work_moved": "work was moved from one phase to another: forward_backward is what counts",
+    "quick": "a quick look: the backward was left out, the times are coarse",
+    "compile_stored": "torch.compile's time is of an earlier run; eager takes what it took then",
     "library_only": "only kernels of PyTorch's libraries ran",
     "full_headers": "built against all of torch's headers, which takes longer (docs/builds.md)",
     "no_float64": "too large for a float64 reference: precision was judged at a smaller size",

@@ -17,6 +17,7 @@ from harness import stats
 #: Timed modes, in the order of the columns. `forward` runs without grad; `forward_train`
 #: with; `backward` is `torch.autograd.grad` alone; `forward_backward` is both in one region.
 MODES = ("forward", "forward_train", "backward", "forward_backward")
+QUICK = "quick"  # the flag of a row for which the backward was left out
 
 
 class Status(str, Enum):
@@ -362,6 +363,13 @@ class Row:
     measure_s: float | None = None
     total_s: float | None = None
     flags: tuple[str, ...] = ()
+
+    @property
+    def fine(self) -> bool:
+        """True where the run as a whole may still exit with status 0: a quick look says of a
+        right solution that its forward is."""
+        status = self.verdict.status
+        return status.fine or (status is Status.FORWARD_ONLY and QUICK in self.flags)
 
     def flat(self) -> dict[str, Value]:
         """The row as `COLUMNS` -> value. Speedups that are not credited are left out."""

@@ -198,7 +198,8 @@ def size_of(settings: Settings, context: Context, job: Job) -> str:
     if settings.size == "auto":
         if context.device.type == "cpu":
             return SMOKE if SMOKE in known else problem.FULL
-        return footprint.largest_size(
+        return footprint.kept_largest_size(
+            context.cache / "sizes",
             job.problem.source,
             job.problem.path,
             sizes=tuple(size for size in known if size not in UNGRADED),

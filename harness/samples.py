@@ -16,7 +16,7 @@ from harness.errors import MachineError, RequestError
 from harness.records import Block, Epoch, Timing
 
 #: What a file that holds something else can raise while it is taken apart.
-_MALFORMED = (EOFError, ValueError, KeyError, TypeError, AttributeError)
+MALFORMED = (EOFError, ValueError, KeyError, TypeError, AttributeError)
 
 
 def name_of(run_id: str, problem: str, solution: str) -> str:
@@ -48,8 +48,8 @@ def load(path: Path) -> dict[str, Timing]:
     """What `save` wrote. Raises `RequestError` where `path` is no such file."""
     try:
         stored = json.loads(gzip.decompress(path.read_bytes()))["timings"]
-        return {mode: _timing(value) for mode, value in stored.items()}
-    except (OSError, zlib.error, *_MALFORMED) as error:
+        return {mode: timing_of(value) for mode, value in stored.items()}
+    except (OSError, zlib.error, *MALFORMED) as error:
         raise RequestError(f"cannot read raw samples from {path}: {error}") from None
 
 
@@ -64,7 +64,8 @@ def _pair(ms: list[float]) -> tuple[float, float]:
     return first, second
 
 
-def _timing(stored: dict[str, Any]) -> Timing:
+def timing_of(stored: dict[str, Any]) -> Timing:
+    """The timing of which `stored` is `dataclasses.asdict`. Raises one of `MALFORMED`."""
     epochs = tuple(
         Epoch(
             blocks=_blocks(epoch["blocks"]),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as run_eval.py does, before torch
 
 import pytest
 from support import WIRE, Bench, cuda_builds

@@ -20,7 +20,7 @@ import pytest
 import torch
 from support import HONEST, QUICK, ROOT, SCALE_SOURCE, TINY, await_file, gone
 
-from harness import cli, results, run
+from harness import cli, commands, config, results, run
 from harness.judge import baseline, toolchain
 from harness.judge.baseline import Baseline
 from harness.records import COLUMNS, Status
@@ -124,6 +124,27 @@ Command = Callable[..., Done]
 
 
 # --- the request was wrong: 2 -------------------------------------------------------------------
+
+
+def test_quick_beside_another_preset_is_a_wrong_request(house: House, command: Command) -> None:
+    done = command(*house.arguments("--quick"))
+    assert done.status == 2
+    assert "not both" in done.error
+
+
+def test_quick_is_a_preset_that_flags_win_over(house: House, command: Command) -> None:
+    house.add("honest.py", HONEST)
+    arguments = house.arguments("--quick", "--json", "--device", "cpu", "--trials", "3")
+    arguments[arguments.index("--config") : arguments.index("--config") + 2] = []
+    done = command(*arguments)
+    (row,) = done.rows
+    assert (done.status, row["status"]) == (0, "forward_only")
+    assert "quick" in row["flags"].split()
+    assert row["settings_digest"] == config.load("quick", {"trials": 3}).digest
+
+
+def test_every_other_command_is_one_that_commands_py_has() -> None:
+    assert sorted(cli.OTHERS) == sorted(commands.COMMANDS)
 
 
 def test_no_arguments_say_what_to_give(command: Command) -> None:

@@ -82,9 +82,12 @@ def test_variations_and_layouts_are_those_of_the_registries() -> None:
 
 def test_quick_is_quicker_and_strict_is_stricter() -> None:
     quick, default, strict = load("quick", {}), Settings(), load("strict", {})
-    assert (quick.trials, quick.epochs_min, quick.epochs_max) == (2, 3, 5)
-    assert (quick.mode_budget_s, quick.compile_baseline) == (3.0, ())
-    assert quick.modes == ("forward", "forward_backward")
+    assert (quick.trials, quick.epochs_min, quick.epochs_max) == (1, 3, 5)
+    assert (quick.mode_budget_s, quick.compile_baseline) == (1.0, ())
+    assert quick.quick
+    assert not default.quick
+    assert not strict.quick
+    assert quick.modes == ("forward",)
     assert not quick.measure_memory
     assert not quick.profile
     assert quick.build_timeout_s == default.build_timeout_s  # not stated: the default

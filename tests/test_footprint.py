@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -123,3 +125,18 @@ def test_auto_is_smoke_on_a_cpu_whatever_fits_and_never_a_size_for_checks(bench:
 def test_auto_is_full_where_nobody_can_tell(bench: Bench) -> None:
     source = returns("x if x.sum() > 0 else y") + "\nSIZES = {'smoke': {'ROWS': 4}}\n"
     assert auto(bench, bench.problem(source), MIB) == FULL
+
+
+def test_the_size_is_kept_for_the_same_question(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"sizes": ("full", "smoke"), "dtype": "float32", "limit_bytes": 1e12}
+    with mock.patch.object(footprint, "largest_size", return_value="smoke") as largest:
+        for _ in range(2):
+            assert footprint.kept_largest_size(tmp_path, "one", "a.py", **asked) == "smoke"
+        assert largest.call_count == 1
+        footprint.kept_largest_size(tmp_path, "another", "a.py", **asked)
+        footprint.kept_largest_size(tmp_path, "one", "a.py", **asked | {"limit_bytes": 2e12})
+        assert largest.call_count == 3
+        for file in tmp_path.iterdir():
+            file.write_text("no size of this problem")
+        assert footprint.kept_largest_size(tmp_path, "one", "a.py", **asked) == "smoke"
+        assert largest.call_count == 4

@@ -38,7 +38,8 @@ class Baseline:
     `timings` maps (baseline, mode) to a Timing in which the baseline is the "solution".
     `bandwidth` holds (share of bytes written, bytes per second) by rising share, `flops_per_s`
     the rate of a large matrix product, `overhead_ms` what an event pair costs.
-    `notes` says of each `torch.compile` mode that failed how it did.
+    `notes` says of each `torch.compile` mode that failed how it did. `kept` names the baselines
+    that an earlier run has measured (`judge/kept.py`).
     """
 
     timings: dict[tuple[str, str], Timing] = field(default_factory=dict)
@@ -47,10 +48,15 @@ class Baseline:
     flops_per_s: float | None = None
     overhead_ms: float = 0.0
     notes: tuple[str, ...] = ()
+    kept: frozenset[str] = frozenset()
 
     def reference_ms(self, mode: str) -> list[float]:
-        """The reference's times of one call, by each baseline measured beside it."""
-        return [t.reference_ms for (_, m), t in self.timings.items() if m == mode]
+        """The reference's times of one call, by each baseline measured beside it in this run."""
+        return [
+            t.reference_ms
+            for (name, m), t in self.timings.items()
+            if m == mode and name not in self.kept
+        ]
 
     def stopwatches(self, mode: str) -> list[tuple[float, float]]:
         """(one call by the judge's clock, one call as it is timed) of eager, per measurement."""
@@ -100,9 +106,13 @@ def measure(
     weights_seed: int,
     flops: bool,
     mix: bool = True,
+    known: bool = False,
     note: Callable[[str], None] = lambda text: None,
 ) -> Baseline:
-    """Measure everything about the reference alone. Raises `BaselineError`."""
+    """Measure everything about the reference alone; where the rest is `known`, eager.
+
+    Raises `BaselineError`.
+    """
     course = _Baselines(
         context=context,
         problem=problem,
@@ -110,9 +120,10 @@ def measure(
         weights_seed=weights_seed,
         flops=flops,
         mix=mix,
+        known=known,
     )
     notes: list[str] = []
-    for name in (EAGER, *_compile_modes(context)):
+    for name in (EAGER, *(() if known else _compile_modes(context))):
         try:
             course.measure(name, modes, functools.partial(_note, note, name))
         except FAILURES as error:
@@ -132,6 +143,7 @@ class _Baselines:
     weights_seed: int
     flops: bool
     mix: bool
+    known: bool
     found: Baseline = field(default_factory=Baseline)
 
     def measure(self, name: str, modes: tuple[str, ...], note: Callable[[str], None]) -> None:
@@ -160,15 +172,22 @@ class _Baselines:
 
     def _calibrate(self, worker: Worker, modes: tuple[str, ...]) -> None:
         settings = self.context.settings
-        answer = worker.ask("calibrate", timeout_s=settings.call_timeout_s, flops=self.flops).body[
-            "answer"
-        ]
+        rates = not settings.quick and not self.known
+        answer = worker.ask(
+            "calibrate",
+            timeout_s=settings.call_timeout_s,
+            bandwidth=rates,
+            flops=self.flops and rates,
+        ).body["answer"]
+        if not self.known:
+            training = "forward_backward" in modes
+            memory = peaks(settings, worker, "reference", training=training)
+            self.found = dataclasses.replace(self.found, memory=memory)
         self.found = dataclasses.replace(
             self.found,
             bandwidth=tuple((float(share), float(rate)) for share, rate in answer["bandwidth"]),
             flops_per_s=answer["flops_per_s"],
             overhead_ms=float(answer["overhead_ms"]),
-            memory=peaks(settings, worker, "reference", training="forward_backward" in modes),
         )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from harness.errors import ProblemError
-from harness.judge import baseline, limit
+from harness.judge import baseline, kept, limit
 from harness.judge.baseline import Baseline
 from harness.judge.context import Context
 from harness.judge.reference import Reference
@@ -22,7 +22,7 @@ from harness.judge.survey import (
     without_misfits,
 )
 from harness.problem import Instance
-from harness.records import Problem
+from harness.records import Phase, Problem
 
 Note = Callable[[str], None]
 
@@ -42,8 +42,8 @@ class Case:
 
     @property
     def differentiable(self) -> bool:
-        """Whether a backward is asked for."""
-        return bool(self.survey.outputs)
+        """Whether the backward is checked."""
+        return Phase.BACKWARD in self.survey.phases
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -81,11 +81,12 @@ def open_case(
             f"the reference does not fit the device at size {size}", path=problem.path
         ) from error
     graded.release()
-    modes = tuple(m for m in context.settings.modes if m == "forward" or surveyed.outputs)
+    backward = Phase.BACKWARD in surveyed.phases
+    modes = tuple(m for m in context.settings.modes if m == "forward" or backward)
     try:
         measured = Baseline()
         if modes:
-            measured = baseline.measure(
+            measured = kept.measure(
                 context,
                 problem,
                 size=size,

@@ -41,6 +41,9 @@ def evaluate(
         outcome = ended.verdict
     found.check_s = phase.seconds(Phase.FORWARD, Phase.BACKWARD)
     found.measure_s = phase.seconds(Phase.TIME, Phase.MEMORY, Phase.PROFILE)
+    modes = mode_results(case, found)
+    if case.baseline.kept and any(m.compiled_speedup is not None for m in modes.values()):
+        found.flags.append("compile_stored")
     result = row(
         context,
         case.problem,
@@ -48,7 +51,7 @@ def evaluate(
         outcome,
         size=case.size,
         baseline=case.baseline,
-        modes=mode_results(case, found),
+        modes=modes,
         found=found,
         total_s=time.monotonic() - began,
     )
@@ -307,8 +310,11 @@ def provenance(case: Case, worker: Worker, modes: tuple[str, ...], found: Findin
 
 
 def _final_verdict(case: Case, *, backward: bool, found: Findings) -> Verdict:
-    message = "; ".join(found.notes)
-    if case.differentiable and not backward and case.context.settings.require_backward:
+    settings, text = case.context.settings, ""
+    if settings.quick and case.survey.outputs:
+        text = "forward is right; a quick look leaves the backward out"
+    elif case.differentiable and not backward and settings.require_backward:
         text = "forward is right; the output has no grad_fn, so there is no backward"
+    if text and settings.require_backward:
         return verdict(Status.FORWARD_ONLY, Phase.BACKWARD, "; ".join([text, *found.notes]))
-    return verdict(Status.PASS, Phase.DONE, message)
+    return verdict(Status.PASS, Phase.DONE, "; ".join([*([text] if text else []), *found.notes]))

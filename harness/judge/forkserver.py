@@ -45,7 +45,6 @@ _ROOT = Path(harness.__file__).resolve().parent.parent
 _FORKER = Path(__file__).with_name("forker.py")
 START_S = 120.0  # that a server may take to import
 FORK_S = 20.0  # that it may take to fork, once it has
-_END_S = 10.0
 _log = logging.getLogger(__name__)
 
 
@@ -139,14 +138,11 @@ class ForkServer:
         self._within_s = FORK_S
         return Forked(told["pid"], ours)
 
-    def close(self, within_s: float = _END_S) -> None:
-        """End the server, and with it all of its workers; kill it if it takes longer."""
+    def close(self) -> None:
+        """End the server, also one that still imports, and with it all of its workers."""
         self._requests.close()
-        try:
-            self._process.wait(timeout=within_s)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._process.kill()
+        self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _last_words(self) -> str:
@@ -199,7 +195,7 @@ def give_up(server: ForkServer, error: ForkServerError) -> None:
             if known is server:
                 _servers[key] = None
                 _log.warning("workers start slowly, each as a program: %s", error)
-    server.close(within_s=0.0)
+    server.close()
 
 
 def _key(environment: dict[str, str]) -> _Key:

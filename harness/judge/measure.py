@@ -31,6 +31,7 @@ MAX_CPU_SETS = 256
 #: small, gets short ones.
 CUDA_EPOCH_MS = 200.0
 CPU_EPOCH_MS = 100.0
+QUICK_SHARE = 0.3  # of the former and of the warm-up, for a quick look on a GPU
 LAUNCH_BOUND_RATIO = 1.5  # wall over device time
 RESOLUTION = 3.0  # a unit shorter than this many event pairs is mostly event pair
 MAX_DROPPED_SHARE = 0.25
@@ -66,7 +67,8 @@ def plan(ms: dict[str, float], *, cuda: bool, settings: Settings) -> Plan:
     calls = max(1, math.ceil(wanted / min(ms.values())))
     sets = min(calls, MAX_SETS if cuda else MAX_CPU_SETS)
     block_ms = 2 * sum(ms.values()) * sets
-    blocks = round(min(12, max(3, (CUDA_EPOCH_MS if cuda else CPU_EPOCH_MS) / block_ms)))
+    epoch_ms = CUDA_EPOCH_MS * _share(settings) if cuda else CPU_EPOCH_MS
+    blocks = round(min(12, max(3, epoch_ms / block_ms)))
     return Plan(
         sets=sets,
         blocks=blocks,
@@ -74,6 +76,10 @@ def plan(ms: dict[str, float], *, cuda: bool, settings: Settings) -> Plan:
         epochs_max=settings.epochs_max,
         budget_s=settings.mode_budget_s if cuda else settings.cpu_mode_budget_s,
     )
+
+
+def _share(settings: Settings) -> float:
+    return QUICK_SHARE if settings.quick else 1.0
 
 
 def time_mode(
@@ -101,7 +107,7 @@ def time_mode(
         mode=mode,
         seed=secrets.randbits(48),
         calls=10 if cuda else 5,
-        seconds=0.3 if cuda else 0.1,
+        seconds=0.3 * _share(settings) if cuda else 0.1,
         mix=mix,
     ).body["answer"]
     with claimed():

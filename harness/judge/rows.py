@@ -17,6 +17,7 @@ from harness.judge.case import Case
 from harness.judge.context import Context
 from harness.judge.sandbox import claimed
 from harness.records import (
+    QUICK,
     Memory,
     ModeResult,
     Problem,
@@ -134,7 +135,7 @@ def row(
         check_s=found.check_s,
         measure_s=found.measure_s,
         total_s=total_s,
-        flags=tuple(dict.fromkeys(found.flags)),
+        flags=tuple(dict.fromkeys([*([QUICK] if settings.quick else []), *found.flags])),
     )
     if verdict.status is Status.SKIPPED:
         result = dataclasses.replace(result, log="")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from harness.dispatch import DispatchMode
 
 #: Operations that move or make values; without them the result is the same by intent.
 _MOVES = frozenset(
@@ -18,7 +19,7 @@ _MOVES = frozenset(
 )
 
 
-class Skip(TorchDispatchMode):
+class Skip(DispatchMode):
     """Lists the operations that could be skipped, and skips number `index`.
 
     One that is skipped gives its first argument of the right shape back; one in place leaves

@@ -48,7 +48,7 @@ class Survey:
     `left_out`: (phase, variation or pass) that the reference does not allow. `random`: it draws
     random numbers itself. `finite`: it is, for inputs as given. `stateful`: it has weights.
     `mutates`: it changes inputs in place, as a step of an optimiser does. `mixable`: it takes
-    inputs that are mixed of two draws."""
+    inputs that are mixed of two draws. `backward`: it is checked, where there is one."""
 
     outputs: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
@@ -58,6 +58,7 @@ class Survey:
     stateful: bool = False
     mutates: bool = False
     mixable: bool = True
+    backward: bool = True
 
     @property
     def repeatable(self) -> bool:
@@ -66,8 +67,9 @@ class Survey:
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        """Without an output that can be differentiated no backward is asked for."""
-        return (Phase.FORWARD, Phase.BACKWARD) if self.outputs else (Phase.FORWARD,)
+        """Those that are checked: without an output that can be differentiated, no backward."""
+        both = self.outputs and self.backward
+        return (Phase.FORWARD, Phase.BACKWARD) if both else (Phase.FORWARD,)
 
     def ask(
         self, phase: Phase, trials: int, variations: tuple[str, ...], settings: Settings
@@ -116,6 +118,7 @@ def survey(reference: Reference, settings: Settings) -> Survey:
         finite=first.finite,
         stateful=bool(reference.binding.names),
         mutates=_changes_inputs(reference, draw, first),
+        backward=not settings.quick,
     )
     del first, output
     return replace(

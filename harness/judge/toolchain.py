@@ -17,8 +17,6 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from harness.errors import MachineError
 from harness.syntax import PACKAGES
 
@@ -123,6 +121,8 @@ def require_builds(tools: Toolchain, *, cuda: bool) -> None:
 
 def cuda_problem(tools: Toolchain) -> str | None:
     """Why CUDA solutions cannot be built here, or None."""
+    import torch  # by then it has been; this module comes before, to start a worker's interpreter
+
     if torch.version.cuda is None:
         return "this torch has no CUDA; install a CUDA build: pip install torch"
     if tools.nvcc is None or tools.cuda_home is None:

@@ -311,7 +311,7 @@ class Session:
         device, dtype = self.instance.device, self.instance.dtype
         meter = meters.METERS[device.type](device)
         return {
-            "bandwidth": capability.bandwidth(device),
+            "bandwidth": capability.bandwidth(device) if order["bandwidth"] else [],
             "flops_per_s": capability.matmul_rate(device, dtype) if order["flops"] else None,
             "overhead_ms": meter.overhead_ms() if isinstance(meter, meters.CudaMeter) else 0.0,
         }, {}
