@@ -27,8 +27,8 @@ SANDBOXES = ("auto", "default", "strict")
 PRESETS = Path(__file__).resolve().parent.parent / "configs"
 
 #: Left out of the digest: a row's own columns state what the first two came to, its flags which
-#: headers a build had, and the last only says how many compilers run at once.
-NOT_IN_DIGEST = ("device", "size", "lean_builds", "max_jobs")
+#: headers a build had, and the last two only say how builds share the machine.
+NOT_IN_DIGEST = ("device", "size", "lean_builds", "max_jobs", "reserved_cores")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +123,10 @@ class Settings:
 
     max_jobs: int | None = None
     """Compilers that run at once; None: by cores and memory."""
+
+    reserved_cores: int = 4
+    """Cores that builds keep off, on a machine with a GPU and at least 8 cores; 0, and elsewhere:
+    no build runs while anything is timed."""
 
     def __post_init__(self) -> None:
         for key in RULES:
@@ -222,6 +226,7 @@ RULES: dict[str, Rule] = {
     ),
     "lean_builds": _FLAG,
     "max_jobs": _or_none(_whole(1, 4096)),
+    "reserved_cores": _whole(0, 4096),
 }
 _FLOATS = tuple(key for key, rule in RULES.items() if rule[1](1.0))
 

@@ -29,6 +29,8 @@ def main(descriptor: int) -> None:
     logging.getLogger("torch").setLevel(logging.ERROR)
     channel = Channel(socket.socket(fileno=descriptor))
     first = channel.receive().body
+    if first.get("cores"):
+        os.sched_setaffinity(0, first["cores"])
     builder = Builder(
         cache=Path(first["build_cache"]), salt=first["salt"], lean=first["lean_builds"]
     )
