@@ -9,7 +9,7 @@ asked. The reference of a problem stays on the device until its last solution is
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -21,7 +21,7 @@ from harness import fit, identity, problem, results, samples
 from harness.errors import ProblemError
 from harness.judge import ahead, evaluate
 from harness.judge.ahead import Builds
-from harness.judge.case import Case, Note, open_case
+from harness.judge.case import Case, Note
 from harness.judge.context import Context
 from harness.records import Phase, Problem, Row, Solution, Status, Verdict
 
@@ -68,6 +68,10 @@ class Item:
     solution: Solution | None
 
 
+#: Makes a problem ready: `judge.case.open_case`, or what keeps the cases that it opened.
+Opener = Callable[[Context, Problem, str, Note], Case]
+
+
 class _Moot(Exception):
     """No solution is left that the reference would be needed for."""
 
@@ -81,11 +85,12 @@ class Course:
         *,
         output: Path,
         observer: Observer,
+        opener: Opener,
         done: pd.DataFrame | None = None,
         build_only: bool = False,
         self_check: bool = False,
     ) -> None:
-        self._output, self._observer = output, observer
+        self._output, self._observer, self._opener = output, observer, opener
         self._done, self._build_only = done, build_only
         pairs = [
             (work, solution)
@@ -211,7 +216,7 @@ class Course:
         if _fault(work):
             return
         try:
-            work.case = open_case(work.context, work.job.problem, work.size, note)
+            work.case = self._opener(work.context, work.job.problem, work.size, note)
         except ProblemError as error:
             work.fault = error
         else:

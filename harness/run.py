@@ -17,8 +17,10 @@ from harness.config import Settings
 from harness.course import Course, Work
 from harness.course import Job as Job
 from harness.course import Observer as Observer
+from harness.course import Opener as Opener
 from harness.errors import MachineError, ProblemError, RequestError
 from harness.judge import ahead, device, isolation, toolchain
+from harness.judge.case import open_case
 from harness.judge.context import Context
 from harness.judge.survey import MEMORY_SHARE
 from harness.records import Problem, Row
@@ -95,7 +97,13 @@ def execute(request: Request, observer: Observer) -> list[Row]:
     Raises `RequestError` or `MachineError` before any work.
     """
     jobs = find(request)
-    context = make_context(request)
+    return run_jobs(request, make_context(request), jobs, observer, open_case)
+
+
+def run_jobs(
+    request: Request, context: Context, jobs: list[Job], observer: Observer, opener: Opener
+) -> list[Row]:
+    """`execute` for jobs that have been found, on a device that has been chosen."""
     require(context, jobs, build_only=request.build_only)
     output = request.output or results.file_for(context.device.name, request.results_dir)
     if output.is_dir() or not _can_write(output):
@@ -115,6 +123,7 @@ def execute(request: Request, observer: Observer) -> list[Row]:
         works,
         output=output,
         observer=observer,
+        opener=opener,
         done=None if request.fresh or not output.exists() else results.read(output),
         build_only=request.build_only,
         self_check=request.self_check,
@@ -124,17 +133,22 @@ def execute(request: Request, observer: Observer) -> list[Row]:
 
 def make_context(request: Request) -> Context:
     """Choose the device and find the tools. Raises `MachineError` or `RequestError`."""
-    stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%S")
     settings = request.settings
     isolation.choose(settings.sandbox)
     return Context(
         settings=settings,
         device=device.builder() if request.build_only else device.choose(settings.device),
         tools=toolchain.find(),
-        run_id=f"{stamp}-{secrets.token_hex(3)}",
+        run_id=new_run_id(),
         cache=request.cache_dir,
         logs=request.folder / "logs",
     )
+
+
+def new_run_id() -> str:
+    """Never given twice: the time, and something drawn."""
+    stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%S")
+    return f"{stamp}-{secrets.token_hex(3)}"
 
 
 def require(context: Context, jobs: list[Job], *, build_only: bool = False) -> None:

@@ -107,7 +107,7 @@ class Fakes:
 def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     fakes = Fakes()
     monkeypatch.setattr(build, "alone", fakes.build)
-    monkeypatch.setattr(course, "open_case", fakes.open_case)
+    monkeypatch.setattr(run, "open_case", fakes.open_case)
     monkeypatch.setattr(course.evaluate, "evaluate", fakes.evaluate)
     return fakes
 
@@ -203,7 +203,7 @@ def test_a_reference_is_made_ready_while_there_is_nothing_but_builds(
         fakes.until["x"].set()
         return fakes.open_case(*arguments)
 
-    with mock.patch.object(course, "open_case", opens):
+    with mock.patch.object(run, "open_case", opens):
         run.execute(request_of({"a/x": BUILDS}), Told())
     assert fakes.opened == ["a"]
 
@@ -224,7 +224,7 @@ def test_it_is_given_up_where_all_builds_of_its_problem_fail(request_of: Any, fa
             threading.Event().wait(0.01)
         raise AssertionError("was not given up")
 
-    with mock.patch.object(course, "open_case", opens), mock.patch.object(build, "alone", fails):
+    with mock.patch.object(run, "open_case", opens), mock.patch.object(build, "alone", fails):
         rows = run.execute(request_of({"a/x": BUILDS, "a/y": BUILDS + "#"}), Told())
     assert [row.verdict.status for row in rows] == [Status.COMPILE_ERROR] * 2
 
@@ -259,7 +259,7 @@ def test_one_that_builds_and_one_that_does_not(request_of: Any, bench: Bench) ->
 @pytest.mark.usefixtures("no_measuring")
 def test_what_cannot_build_is_not_given_the_device(request_of: Any) -> None:
     with (
-        mock.patch.object(course, "open_case", side_effect=AssertionError),
+        mock.patch.object(run, "open_case", side_effect=AssertionError),
         mock.patch.object(evaluate, "evaluate", side_effect=AssertionError),
     ):
         (row,) = run.execute(request_of({"a/fails": FAILS}), Told())

@@ -14,7 +14,7 @@ import pytest
 import torch
 from support import HONEST, QUICK, TINY
 
-from harness import course, fit, results, run
+from harness import fit, results, run
 from harness.config import Settings
 from harness.errors import MachineError, RequestError
 from harness.judge import baseline, device, toolchain
@@ -142,14 +142,14 @@ def test_a_faulty_problem_is_a_reference_error_for_all_of_its_solutions_only(
 def test_a_faulty_reference_is_found_once_and_not_once_a_solution(request_of: Any) -> None:
     solutions = {f"tiny/{n}": HONEST for n in ("x", "y", "z")}
     failing = {"tiny": TINY.replace("torch.randn(ROWS", "torch.randn(-ROWS")}
-    with mock.patch.object(course, "open_case", wraps=course.open_case) as opened:
+    with mock.patch.object(run, "open_case", wraps=run.open_case) as opened:
         run.execute(request_of(solutions, failing), Told())
     assert opened.call_count == 1
 
 
 def test_the_reference_is_left_alone_where_no_solution_can_run(request_of: Any) -> None:
     solutions = {"tiny/cuda": "DEVICES = ('cuda',)\n" + HONEST, "tiny/broken": BROKEN}
-    with mock.patch.object(course, "open_case", side_effect=AssertionError):
+    with mock.patch.object(run, "open_case", side_effect=AssertionError):
         rows = run.execute(request_of(solutions), Told())
     assert sorted(statuses(rows)) == ["contract_error", "skipped"]
 
@@ -316,7 +316,7 @@ def test_a_second_run_takes_what_is_done_from_the_results(request_of: Any) -> No
     request = request_of(solutions)
     first = run.execute(request, Told())
     told = Told()
-    with mock.patch.object(course, "open_case", side_effect=AssertionError):
+    with mock.patch.object(run, "open_case", side_effect=AssertionError):
         again = run.execute(request, told)
     assert [row.flat() for row in again] == [row.flat() for row in first]
     assert sum(note.startswith("taken from") for note in told.notes) == 2
