@@ -70,7 +70,7 @@ class Builds:
         self._gate = Gate()
         self._shares: Shares | None = None
         self._pool: ThreadPoolExecutor | None = None
-        self._affinity = os.sched_getaffinity(0)
+        self._before = os.sched_getaffinity(0), torch.get_num_threads()
 
     def __enter__(self) -> Builds:
         if not self._tasks:
@@ -84,7 +84,9 @@ class Builds:
             key: self._pool.submit(self._build, task) for key, task in self._tasks.items()
         }
         if parts.reserved:
+            # This thread's, which workers inherit, and which torch counted when it was loaded.
             os.sched_setaffinity(0, parts.reserved)
+            torch.set_num_threads(min(len(parts.reserved), self._before[1]))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -95,15 +97,14 @@ class Builds:
             worker.stop()
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
-            os.sched_setaffinity(0, self._affinity)
+            os.sched_setaffinity(0, self._before[0])
+            torch.set_num_threads(self._before[1])
 
     def beside(self, context: Context) -> Context:
         """The context of evaluations while these builds run."""
-        if self._shares is None:
+        if self._shares is None or self.apart:
             return context
-        if self._shares.reserved is None:
-            return dataclasses.replace(context, quiet=self._gate.quiet)
-        return dataclasses.replace(context, cores=self._shares.reserved)
+        return dataclasses.replace(context, quiet=self._gate.quiet)
 
     @property
     def apart(self) -> bool:
@@ -151,7 +152,6 @@ class Builds:
             task.context,
             settings=dataclasses.replace(task.context.settings, max_jobs=self._shares.jobs),
             device=dataclasses.replace(task.context.device, visible=""),
-            cores=self._shares.builders,
             started=self._started,
         )
         with held:

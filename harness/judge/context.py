@@ -11,7 +11,7 @@ from pathlib import Path
 import harness
 from harness import cpu
 from harness.config import Settings
-from harness.judge import isolation
+from harness.judge import forkserver, isolation
 from harness.judge.device import Device
 from harness.judge.fingerprint import Fingerprint
 from harness.judge.sandbox import Worker, WorkerFault, private_folder
@@ -25,8 +25,8 @@ COMPILER_BYTES = 3 << 29  # a compiler over torch's headers takes about 1.5 GB
 class Context:
     """One run: settings, device, tools, and where builds and logs are kept.
 
-    `cores`: the only ones that its workers may use; None: those of this process. `quiet`: entered
-    around whatever is timed, keeps builds away from it. `started` is told of each worker.
+    `quiet`, entered around whatever is timed, keeps builds away from it. `started` is told of
+    each worker.
     """
 
     settings: Settings
@@ -35,7 +35,6 @@ class Context:
     run_id: str
     cache: Path
     logs: Path
-    cores: tuple[int, ...] | None = None
     quiet: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     started: Callable[[Worker], None] = lambda worker: None
 
@@ -63,6 +62,8 @@ class Context:
             )
             if trusted:
                 environment["TORCHINDUCTOR_CACHE_DIR"] = str(self._compiled)
+            jail = self._jail(folder, salt, trusted=trusted)
+            warm = self.settings.warm_workers and not jail
             worker = Worker(
                 environment=environment,
                 folder=folder,
@@ -71,9 +72,9 @@ class Context:
                     "build_cache": str(self.builds(salt)),
                     "salt": salt,
                     "lean_builds": self.settings.lean_builds,
-                    "cores": self.cores,
                 },
-                jail=self._jail(folder, salt, trusted=trusted),
+                jail=jail,
+                server=forkserver.shared(environment) if warm else None,
             )
             exposed = not trusted and self.isolation == isolation.PROCESS
             sources = Fingerprint.of(ROOT) if exposed else None

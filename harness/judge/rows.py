@@ -119,7 +119,7 @@ def row(
         schema_version=results.SCHEMA_VERSION,
         environment=device.environment(
             context.device,
-            threads=settings.threads or len(context.cores or ()) or torch.get_num_threads(),
+            threads=settings.threads or torch.get_num_threads(),
             allow_tf32=settings.allow_tf32,
         ),
         verdict=verdict,

@@ -15,8 +15,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from harness.channel import Channel, ChannelClosed
 from harness.worker.building import Builder
 from harness.worker.faults import describe
@@ -31,9 +29,6 @@ def main(descriptor: int) -> None:
     logging.getLogger("torch").setLevel(logging.ERROR)
     channel = Channel(socket.socket(fileno=descriptor))
     first = channel.receive().body
-    if first.get("cores"):
-        os.sched_setaffinity(0, first["cores"])
-        torch.set_num_threads(len(first["cores"]))
     builder = Builder(
         cache=Path(first["build_cache"]), salt=first["salt"], lean=first["lean_builds"]
     )

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
+import psutil
 import pytest
+import torch
 from support import HONEST, TINY, Bench
 
 from harness import cpu
@@ -172,7 +174,7 @@ def test_memory_bounds_them(machine: Callable[..., None], monkeypatch: pytest.Mo
 def test_judge_and_builds_keep_to_their_cores_and_leave_them_as_they_were(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = os.sched_getaffinity(0)
+    before, threads = os.sched_getaffinity(0), torch.get_num_threads()
     own, other = sorted(before)[:2]
     problem, seen = bench.problem(TINY), []
     tells = "import os\nraise ValueError(f'{os.sched_getaffinity(0)} load_inline')\n" + HONEST
@@ -190,14 +192,16 @@ def test_judge_and_builds_keep_to_their_cores_and_leave_them_as_they_were(
     with ahead.Builds({1: task}) as builds:
         assert builds.apart
         assert os.sched_getaffinity(0) == {own}
-        beside = builds.beside(context)
-        assert beside.cores == (own,)
+        assert torch.get_num_threads() == 1  # what a row says of its workers
+        with builds.beside(context).worker("w", salt="w", trusted=True) as worker:
+            pid = psutil.Process(worker._process.pid)
+            assert [p.cpu_affinity() for p in pid.children()] == [[own]]
         builds.wait()
         found = builds.build_of(1)
     assert found is not None
     assert f"{{{other}}} load_inline" in found.verdict.message
     assert seen == [{other}]
-    assert os.sched_getaffinity(0) == before
+    assert (os.sched_getaffinity(0), torch.get_num_threads()) == (before, threads)
 
 
 # --- what a failed build settles ----------------------------------------------------------------
