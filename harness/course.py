@@ -101,7 +101,9 @@ class Course:
             Item(number=number, work=work, solution=solution)
             for number, (work, solution) in enumerate(pairs)
         ]
-        self._builds = Builds(dict(self._tasks()), again=build_only)
+        self._builds = Builds(
+            dict(self._tasks()), again=build_only, waits=lambda: self._note("waiting")
+        )
         self._at_hand: Work | None = None
 
     def rows(self) -> list[Row]:

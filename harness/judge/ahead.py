@@ -21,7 +21,7 @@ import re
 import sys
 import threading
 import weakref
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,15 +59,22 @@ class Task:
 
 class Builds:
     """Builds `tasks` in their order, while in its `with` block; leaving it ends all that are
-    under way. Keys are the caller's. With `again`, also what earlier runs have built."""
+    under way. Keys are the caller's. With `again`, also what earlier runs have
+    built. `waits` is called before something to be timed waits for builds."""
 
-    def __init__(self, tasks: Mapping[Any, Task], *, again: bool = False) -> None:
+    def __init__(
+        self,
+        tasks: Mapping[Any, Task],
+        *,
+        again: bool = False,
+        waits: Callable[[], None] = lambda: None,
+    ) -> None:
         self._tasks = {key: task for key, task in tasks.items() if again or not _known(task)}
         self._futures: dict[Hashable, Future[Build | None]] = {}
         self._running: weakref.WeakSet[Worker] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._closed = False
-        self._gate = Gate()
+        self._gate = Gate(waits)
         self._shares: Shares | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._before = os.sched_getaffinity(0), torch.get_num_threads()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from harness import cpu
@@ -25,9 +25,10 @@ MIN_CORES = 8  # of which some can be reserved; with fewer, builds make way for 
 
 class Gate:
     """Either builds run or something is timed. What is to be timed waits for the builds under
-    way and is not kept waiting by later ones."""
+    way and is not kept waiting by later ones. `waits` is called before it does."""
 
-    def __init__(self) -> None:
+    def __init__(self, waits: Callable[[], None] = lambda: None) -> None:
+        self._waits = waits
         self._changed = threading.Condition()
         self._building = self._timing = 0
 
@@ -50,6 +51,8 @@ class Gate:
         try:
             with self._changed:
                 self._timing += 1
+                if self._building:
+                    self._waits()
                 self._changed.wait_for(lambda: not self._building)
             yield
         finally:

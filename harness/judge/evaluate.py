@@ -39,6 +39,7 @@ def evaluate(
         with verdicts(phase, context, name, found):
             if refused := refusal(context, solution):
                 raise Ended(refused)
+            note("start")
             with context.worker(name, salt=solution.digest) as worker:
                 _build(case, solution, worker, phase, found, note)
                 outcome = _judge(case, worker, phase, found, note)
@@ -214,6 +215,7 @@ def _measure(
         note("profile")
         provenance(case, worker, modes, found)
     phase.enter(Phase.AUDIT)
+    note("audit")
     found.flags += audit.moved_work(found.timings)
     for timing in found.timings.values():
         steps = case.work.steps(timing.mode)
