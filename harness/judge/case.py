@@ -86,16 +86,17 @@ def open_case(
     try:
         measured = Baseline()
         if modes:
-            measured = kept.measure(
-                context,
-                problem,
-                size=size,
-                modes=modes,
-                weights_seed=weights_seed,
-                flops=work.forward.flops > 0,
-                mix=surveyed.mixable,
-                note=lambda text: note(f"reference: {text}"),
-            )
+            with context.quiet():
+                measured = kept.measure(
+                    context,
+                    problem,
+                    size=size,
+                    modes=modes,
+                    weights_seed=weights_seed,
+                    flops=work.forward.flops > 0,
+                    mix=surveyed.mixable,
+                    note=lambda text: note(f"reference: {text}"),
+                )
     except baseline.BaselineError as error:
         raise ProblemError(
             f"the reference could not be measured: {error}", path=problem.path
