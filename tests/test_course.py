@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -276,13 +277,15 @@ def test_an_interrupt_ends_all_builds(request_of: Any) -> None:
             self.seen = self.workers()
             raise KeyboardInterrupt
 
-        def workers(self) -> list[psutil.Process]:
-            """What fork servers, which stay, have forked."""
-            here = psutil.Process()
-            return [p for p in here.children(recursive=True) if p.ppid() != here.pid]
+        def workers(self) -> set[psutil.Process]:
+            return set(psutil.Process().children(recursive=True)) - before
 
-    told = Interrupting()
+    before, told = set(psutil.Process().children(recursive=True)), Interrupting()
     request = request_of({"a/plain": HONEST, "b/one": sleeps, "b/two": sleeps, "b/three": sleeps})
+    # As programs: a fork server stays until the judge ends.
+    request = dataclasses.replace(
+        request, settings=dataclasses.replace(request.settings, warm_workers=False)
+    )
     two = Shares(builders=(0,), reserved=None, builds=2, jobs=1)
     with mock.patch.object(ahead, "shares", return_value=two), pytest.raises(KeyboardInterrupt):
         run.execute(request, told)

@@ -146,22 +146,21 @@ class Builds:
     @property
     def state(self) -> str:
         """How far the builds are, for people; "" where all are done."""
-        states = [future.running() for future in self._futures.values() if not future.done()]
-        if not states:
+        left = [future for future in self._futures.values() if not future.done()]
+        if not left:
             return ""
-        under_way = sum(states)
-        return f"builds: {under_way} under way, {len(states) - under_way} to come"
+        under_way = min(self._gate.builds, len(left))
+        return f"builds: {under_way} under way, {len(left) - under_way} to come"
 
     def _build(self, task: Task) -> Build | None:
         assert self._shares is not None
-        held = contextlib.nullcontext() if self._shares.reserved else self._gate.building()
         context = dataclasses.replace(
             task.context,
             settings=dataclasses.replace(task.context.settings, max_jobs=self._shares.jobs),
             device=dataclasses.replace(task.context.device, visible=""),
             started=self._started,
         )
-        with held:
+        with self._gate.building():  # never shut where nobody asks for quiet
             if self._closed:
                 return None
             found = build.alone(context, task.problem, task.solution)

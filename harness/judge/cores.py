@@ -25,24 +25,25 @@ MIN_CORES = 8  # of which some can be reserved; with fewer, builds make way for 
 
 class Gate:
     """Either builds run or something is timed. What is to be timed waits for the builds under
-    way and is not kept waiting by later ones. `waits` is called before it does."""
+    way and is not kept waiting by later ones. `waits` is called before it does. `builds`: how
+    many run."""
 
     def __init__(self, waits: Callable[[], None] = lambda: None) -> None:
         self._waits = waits
         self._changed = threading.Condition()
-        self._building = self._timing = 0
+        self.builds = self._timing = 0
 
     @contextlib.contextmanager
     def building(self) -> Iterator[None]:
         """Around a build."""
         with self._changed:
             self._changed.wait_for(lambda: not self._timing)
-            self._building += 1
+            self.builds += 1
         try:
             yield
         finally:
             with self._changed:
-                self._building -= 1
+                self.builds -= 1
                 self._changed.notify_all()
 
     @contextlib.contextmanager
@@ -51,9 +52,9 @@ class Gate:
         try:
             with self._changed:
                 self._timing += 1
-                if self._building:
+                if self.builds:
                     self._waits()
-                self._changed.wait_for(lambda: not self._building)
+                self._changed.wait_for(lambda: not self.builds)
             yield
         finally:
             with self._changed:
