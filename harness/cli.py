@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from harness import commands, config, identity, recompute, report, run, watch
+from harness import cluster, commands, config, host, identity, recompute, report, run, watch
 from harness.arguments import parser_of
 from harness.config import PRESETS
 from harness.errors import HarnessError, RequestError
@@ -45,6 +45,7 @@ def _evaluate(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     if not options.problem and not options.all:
         raise RequestError("name a problem with --problem, or evaluate everything with --all")
+    _refuse_together(options)
     request = run.Request(
         settings=config.load(options.config, _overrides(options)),
         problem=options.problem,
@@ -60,7 +61,7 @@ def _evaluate(arguments: list[str]) -> int:
     if options.watch:
         return _watch(request, json_rows=options.json)
     with _Screen(json_rows=options.json) as screen:
-        rows = run.execute(request, screen)
+        rows = _execute(request, options, screen)
     if not options.json:
         _print_tables(rows)
     fine = _status(rows) == 0
@@ -69,6 +70,27 @@ def _evaluate(arguments: list[str]) -> int:
             print(f"{row.problem}: the reference against itself: {complaint}", file=sys.stderr)
             fine = False
     return 0 if fine else 1
+
+
+def _refuse_together(options: argparse.Namespace) -> None:
+    """Raises `RequestError` for ways to evaluate of which only one can be."""
+    for one, other in (
+        ("devices", "device"),
+        ("devices", "ray"),
+        ("devices", "watch"),
+        ("ray", "watch"),
+    ):
+        if getattr(options, one) is not None and getattr(options, other) not in (None, False):
+            raise RequestError(f"--{one} and --{other} do not go together: leave one out")
+
+
+def _execute(request: run.Request, options: argparse.Namespace, screen: _Screen) -> list[Row]:
+    """On one device, on several of this machine, or on a cluster."""
+    if options.devices is not None:
+        return host.execute(request, options.devices, screen)
+    if options.ray is not None:
+        return cluster.execute(request, options.ray or None, screen)
+    return run.execute(request, screen)
 
 
 def _status(rows: list[Row]) -> int:
@@ -228,6 +250,16 @@ def _parser() -> argparse.ArgumentParser:
     add("--problem-dir", type=Path, default=run.ROOT / "problems", help="folder of problem files")
     add("--solution-dir", type=Path, default=run.ROOT / "solutions", help="folder of solutions")
     add("--device", help="auto, cpu, cuda or cuda:N")
+    add(
+        "--devices", help="several at once: all, numbers and UUIDs as nvidia-smi -L has, or cpu,cpu"
+    )
+    add(
+        "--ray",
+        nargs="?",
+        const="",
+        metavar="ADDRESS",
+        help="on a Ray cluster (pip install .[ray]): all its GPUs, or with --device cpu its CPUs",
+    )
     add("--dtype", help="float32, float16, bfloat16 or float64")
     add(
         "--size", help="auto, full, fit, a size that the problem names, or constants: rows=8,dim=64"

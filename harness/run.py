@@ -9,7 +9,7 @@ import dataclasses
 import datetime
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -128,7 +128,17 @@ def execute(request: Request, observer: Observer) -> list[Row]:
     Raises `RequestError` or `MachineError` before any work.
     """
     jobs = find(request)
-    context = make_context(request)
+    return run_jobs(request, make_context(request), jobs, observer, open_case)
+
+
+#: Makes a problem ready: `judge.case.open_case`, or what keeps the cases that it opened.
+Opener = Callable[[Context, Problem, str, Callable[[str], None]], Case]
+
+
+def run_jobs(
+    request: Request, context: Context, jobs: list[Job], observer: Observer, opener: Opener
+) -> list[Row]:
+    """`execute` for jobs that have been found, on a device that has been chosen."""
     require(context, jobs, build_only=request.build_only)
     output = request.output or results.file_for(context.device.name, request.results_dir)
     if output.is_dir() or not _can_write(output):
@@ -140,7 +150,7 @@ def execute(request: Request, observer: Observer) -> list[Row]:
     rows: list[Row] = []
     for job, size in zip(jobs, sizes, strict=True):
         own = context.on(_settings_for(request, job.problem))
-        for row in _evaluate(request, own, job, size, output, observer):
+        for row in _evaluate(request, own, job, size, output, observer, opener):
             observer.row(row)
             rows.append(row)
     return rows
@@ -148,17 +158,22 @@ def execute(request: Request, observer: Observer) -> list[Row]:
 
 def make_context(request: Request) -> Context:
     """Choose the device and find the tools. Raises `MachineError` or `RequestError`."""
-    stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%S")
     settings = request.settings
     isolation.choose(settings.sandbox)
     return Context(
         settings=settings,
         device=device.builder() if request.build_only else device.choose(settings.device),
         tools=toolchain.find(),
-        run_id=f"{stamp}-{secrets.token_hex(3)}",
+        run_id=new_run_id(),
         cache=request.cache_dir,
         logs=request.folder / "logs",
     )
+
+
+def new_run_id() -> str:
+    """Never given twice: the time, and something drawn."""
+    stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%S")
+    return f"{stamp}-{secrets.token_hex(3)}"
 
 
 def require(context: Context, jobs: list[Job], *, build_only: bool = False) -> None:
@@ -212,7 +227,13 @@ def size_of(settings: Settings, context: Context, job: Job) -> str:
 
 
 def _evaluate(
-    request: Request, context: Context, job: Job, size: str, output: Path, observer: Observer
+    request: Request,
+    context: Context,
+    job: Job,
+    size: str,
+    output: Path,
+    observer: Observer,
+    opener: Opener,
 ) -> Iterable[Row]:
     case: Case | None = None
     size, fault = _sized(request, context, job, size)
@@ -231,7 +252,7 @@ def _evaluate(
             continue
         if case is None and fault is None and _needs_device(context, solution):
             try:
-                case = open_case(context, job.problem, size, observer.note)
+                case = opener(context, job.problem, size, observer.note)
             except ProblemError as error:
                 fault = error
             else:
