@@ -1,64 +1,116 @@
 """Does a speedup from this harness repeat? A/A tests and known effects, beside the peers.
 
     python -m benchmarks.timing_trust --budget 480 --output results/benchmarks/NAME.csv
+    python -m benchmarks.timing_trust --device cpu --neighbours 2 --output NAME.csv
 
-Reference and solution are the same streaming kernel over more or fewer elements, so the true
-ratio is known: it is found by long alternating batches of each, hundreds of calls behind one
-gate. All methods run in one process, turn by turn over all cells, until the budget is spent:
-the harness's own procedure (the judge's code with a worker in the same process), triton's
-`do_bench`, `torch.utils.benchmark`, and a plain event loop of the kind that most harnesses use.
+A/A: reference and solution are the same streaming kernel. Known effects: both are a kernel that
+waits for so many cycles, one for more of them, because what a streaming kernel takes is not in
+proportion to what it reads and depends on what the caches hold. The true ratio is found by long
+alternating batches of each. All methods run in one process,
+turn by turn over all cells, until the budget is spent: the harness's own procedure (the judge's
+code, its orders done by a worker's session in the same process) and the methods of `peers`.
+`--neighbours N` keeps N other processes busy on the same device meanwhile.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import math
+import os
 import random
+import signal
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import pandas as pd
+import psutil
 import torch
 
+from benchmarks.peers import PEERS, Pair
 from harness.channel import Message
 from harness.config import Settings
 from harness.judge import device as devices
 from harness.judge.measure import time_mode
 from harness.judge.sandbox import Worker
 from harness.problem import Instance
-from harness.worker import meters
-from harness.worker.calls import Side
-from harness.worker.session import set_precision
+from harness.worker import meters, pool
+from harness.worker.building import Builder
+from harness.worker.calls import CallSet, Side
+from harness.worker.session import ORDERS, Session, set_precision
 from harness.worker.timing import Timer
 
-SOURCE = """
+STREAM = """
 import torch
 class Model(torch.nn.Module):
-    def __init__(self, count, repeats):
+    def __init__(self, repeats):
         super().__init__()
-        self.count, self.repeats = count, repeats
+        self.repeats = repeats
     def forward(self, x):
-        x = x[:self.count]
         for _ in range(self.repeats):
             y = x * 2.0
         return y
 def get_inputs():
-    return [torch.randn({size})]
+    return [torch.randn({count})]
 def get_init_inputs():
-    return [{count}, {repeats}]
+    return [{repeats}]
 """
-EFFECTS = (1.0, 1.02, 1.10, 2.0)
+WAIT = """
+import torch
+class Wait(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, cycles):
+        ctx.cycles = cycles
+        torch.cuda._sleep(cycles)
+        return x * 2.0
+    @staticmethod
+    def backward(ctx, grad):
+        torch.cuda._sleep(ctx.cycles)
+        return grad * 2.0, None
+class Model(torch.nn.Module):
+    def __init__(self, cycles):
+        super().__init__()
+        self.cycles = cycles
+    def forward(self, x):
+        return Wait.apply(x, self.cycles)
+def get_inputs():
+    return [torch.randn(64)]
+def get_init_inputs():
+    return [{cycles}]
+"""
+#: On a CPU only A/A.
+EFFECTS = {"cuda": (1.0, 1.02, 1.10, 2.0), "cpu": (1.0,)}
 #: Target milliseconds -> rounds that a cell of this duration sits out after each of its own.
-DURATIONS_MS = {0.005: 0, 0.01: 0, 0.05: 0, 0.2: 0, 1.0: 0, 10.0: 1, 100.0: 9}
-INNER_MS = 0.2  # longer work repeats a kernel of this duration
-WHOLE_REPEATS = 50
-MAX_LAUNCHES = 1000  # that one gate holds back
+DURATIONS_MS = {
+    "cuda": {0.005: 0, 0.01: 0, 0.05: 0, 0.2: 0, 1.0: 0, 10.0: 1, 100.0: 9},
+    "cpu": {0.06: 0, 2.0: 0},
+}
+BACKWARD_MS = {"cuda": (0.01, 0.2), "cpu": (2.0,)}
+INNER_MS = {"cuda": 0.2, "cpu": 100.0}  # longer work repeats a kernel of this duration
+CYCLES_PER_MS = 1.9e6  # about; what it takes is measured
+MAX_LAUNCHES = 1000  # that one gate is asked to hold back
+TRUTH_ROUNDS = 7
+TRUTH_MS = 40.0  # a batch
+TRUTH_BYTES = 8 << 30  # that a batch's outputs take
 WARM_SECONDS = 0.05  # the process is warm: only the first run of a cell needs more
+UNSURE = {"unstable", "contended", "throttled", "host_bound"}
+BUSY = """
+import torch
+x = torch.randn(2048, 2048, device="{device}")
+torch.set_num_threads(1)
+while True:
+    for _ in range(20):
+        y = x @ x
+    y.sum().item()
+"""
 
 
 @dataclass(kw_only=True)
@@ -68,95 +120,91 @@ class Cell:
     target_ms: float
     effect: float
     mode: str
-    timer: Timer
+    session: Session
     device: devices.Device
     overhead_ms: float
     truth: float = 1.0
     actual_ms: float = 0.0
     estimates: dict[str, list[float]] = field(default_factory=dict)
     covered: list[bool] = field(default_factory=list)
+    unsure: list[bool] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
-    def thunks(self) -> tuple[Callable[[], Any], Callable[[], Any]]:
-        """One call of each side on the inputs drawn last."""
-        calls = self.timer.sets[0]
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        reference, candidate = self.session.reference, self.session.candidate
+        assert reference is not None
+        assert candidate is not None
+        return reference, candidate
 
-        def bind(side: Side) -> Callable[[], Any]:
-            if self.mode == "forward":
-                return lambda: side.run("forward", calls, None)
-            return lambda: side.run("forward_backward", calls, None)
-
-        return bind(self.timer.reference), bind(self.timer.candidate)
+    def pair(self) -> Pair:
+        """One call of each side on the same inputs."""
+        instance = self.session.instance
+        assert instance is not None
+        timer = _timer(self.session)
+        timer.renew(self.mode, [1, 2], [3], random.Random(1), mix_seed=1)
+        one, other = (functools.partial(s.run, self.mode, timer.sets[0], None) for s in self.sides)
+        return one, other
 
 
 class Inline:
-    """Answers a worker's timing orders from a timer in this process."""
+    """Does a worker's orders in this process."""
 
-    def __init__(self, timer: Timer) -> None:
-        self._timer = timer
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def ask(self, order: str, *, timeout_s: float, **arguments: Any) -> Message:
         if order == "warm_up":
             arguments["seconds"] = WARM_SECONDS
-        answer = getattr(self._timer, order)(**arguments)
-        return Message(body={"answer": answer})
+        answer, trees = ORDERS[order](self._session, arguments)
+        return Message(body={"answer": answer}, trees=trees)
+
+    def cpu_s(self) -> float:
+        times = psutil.Process().cpu_times()
+        return times.user + times.system
 
 
-def build_cell(
-    target_ms: float, effect: float, mode: str, device: devices.Device, meter: meters.Meter
-) -> Cell:
+def build_cell(target_ms: float, effect: float, mode: str, device: devices.Device) -> Cell:
     """A cell whose reference takes about `effect` times as long as its candidate."""
-    inner = min(target_ms, INNER_MS)
-    repeats = round(target_ms / inner)
-    count = _count_for(inner)
-    sides = []
-    for factor in (effect, 1.0):
-        # Many repeats can be 2 % more; of few, each must be longer.
-        more = round(repeats * factor) if repeats >= WHOLE_REPEATS else repeats
-        n = count if repeats >= WHOLE_REPEATS else round(count * factor)
-        source = SOURCE.format(size=2 * count + 64, count=n, repeats=more)
-        sides.append(
-            Instance(
-                source=source,
-                path="stream",
-                size="full",
-                dtype=torch.float32,
-                device=torch.device("cuda"),
-            )
-        )
-    timer = Timer(
-        instance=sides[1],
-        reference=Side("reference", sides[0].model(1)),
-        candidate=Side("candidate", sides[1].model(1)),
-        meter=meter,
+    meter = meters.METERS[device.type](device.torch)
+    if effect == 1.0:
+        inner = min(target_ms, INNER_MS[device.type])
+        count = _count_for(inner, device.type)
+        sources = [STREAM.format(count=count, repeats=round(target_ms / inner))] * 2
+    else:
+        sources = [WAIT.format(cycles=round(target_ms * CYCLES_PER_MS * f)) for f in (effect, 1.0)]
+    reference, candidate = (
+        Instance(source=source, path="cell", size="full", dtype=torch.float32, device=device.torch)
+        for source in sources
     )
-    overhead = meter.overhead_ms() if isinstance(meter, meters.CudaMeter) else 0.0
+    folder = Path(tempfile.gettempdir())
+    session = Session(folder=folder, builder=Builder(cache=folder, salt="", lean=False))
+    session.instance = candidate
+    session.reference = Side("reference", reference.model(1))
+    session.candidate = Side("candidate", candidate.model(1))
     return Cell(
         target_ms=target_ms,
         effect=effect,
         mode=mode,
-        timer=timer,
+        session=session,
         device=device,
-        overhead_ms=overhead,
+        overhead_ms=meter.overhead_ms() if isinstance(meter, meters.CudaMeter) else 0.0,
     )
 
 
 @functools.cache
-def _count_for(ms: float) -> int:
-    """Elements that one elementwise kernel handles in about `ms` milliseconds, cold."""
-    x = torch.randn(1 << 28, device="cuda")
-    low, high = 256, 1 << 28
+def _count_for(ms: float, device: str) -> int:
+    """Elements that one elementwise kernel handles in about `ms` milliseconds."""
+    largest = 1 << (28 if device == "cuda" else 26)
+    x = torch.randn(largest, device=device)
+    meter = meters.METERS[device](torch.device(device))
+    low, high = 256, largest
     while high - low > max(64, low // 100):
         middle = (low + high) // 2
-        times = []
-        for _ in range(5):
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.cuda._sleep(200_000)
-            start.record()
-            x[:middle] * 2.0
-            end.record()
-            end.synchronize()
-            times.append(start.elapsed_time(end))
+        view = x[:middle]
+        side = Side("probe", _Doubled())
+        calls = CallSet(inputs=[view], leaves={}, grad_seed=0)
+        times = [meters.insist(meter, side, "forward", [calls]).ms for _ in range(5)]
         if min(times) < ms:
             low = middle
         else:
@@ -164,36 +212,63 @@ def _count_for(ms: float) -> int:
     return low
 
 
-# --- the truth, and the methods ---------------------------------------------------------------
+class _Doubled(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2.0
 
 
-def find_truth(cell: Cell, rounds: int = 7) -> None:
+def _timer(session: Session) -> Timer:
+    """The two sides of a session, to be timed apart from the judge's procedure."""
+    assert session.instance is not None
+    assert session.reference is not None
+    assert session.candidate is not None
+    device = session.instance.device
+    return Timer(
+        instance=session.instance,
+        reference=session.reference,
+        candidate=session.candidate,
+        meter=meters.METERS[device.type](device),
+    )
+
+
+def find_truth(cell: Cell) -> None:
     """Ratio of long batches, A B B A: hundreds of calls each, so that no constant matters."""
-    cell.timer.renew(cell.mode, [1, 2], [3], random.Random(1), mix_seed=1)
-    launches = max(1, round(cell.target_ms / INNER_MS))
-    calls = max(1, min(MAX_LAUNCHES // (2 * launches), math.ceil(40 / cell.target_ms)))
-    meter = cell.timer.meter
-    ratios, each = [], []
-    for _ in range(rounds):
-        times = {"reference": 0.0, "candidate": 0.0}
-        order = (cell.timer.reference, cell.timer.candidate)
-        for side in (*order, *reversed(order)):
-            unit = meters.insist(meter, side, cell.mode, cell.timer.sets * calls)
-            times[side.name] += unit.ms / 2 / calls
-        ratios.append(times["reference"] / times["candidate"])
-        each.append(times["candidate"])
+    timer = _timer(cell.session)
+    timer.renew(cell.mode, [1, 2], [3], random.Random(1), mix_seed=1)
+    launches = max(1, round(cell.target_ms / INNER_MS[cell.device.type]))
+    fitting = TRUTH_BYTES // pool.bytes_of(timer.sets[0].inputs)
+    calls = min(MAX_LAUNCHES // (2 * launches), math.ceil(TRUTH_MS / cell.target_ms), fitting)
+    calls = max(1, calls)
+    while True:
+        try:
+            rounds = [_long_batches(cell, timer, calls) for _ in range(TRUTH_ROUNDS)]
+            break
+        except meters.HostBound:  # more launches than one gate holds back
+            calls //= 2
+    ratios, each = zip(*rounds, strict=True)
     cell.truth, cell.actual_ms = statistics.median(ratios), statistics.median(each)
+    if cell.effect == 1.0:
+        cell.truth = 1.0  # the same function: known, not measured
+
+
+def _long_batches(cell: Cell, timer: Timer, calls: int) -> tuple[float, float]:
+    """A B B A, each of so many calls: the ratio, and milliseconds of the candidate's call."""
+    times = {"reference": 0.0, "candidate": 0.0}
+    for side in (*cell.sides, *reversed(cell.sides)):
+        unit = meters.insist(timer.meter, side, cell.mode, timer.sets * calls)
+        times[side.name] += unit.ms / 2 / calls
+        del unit  # and its outputs, before the next has some
+    return times["reference"] / times["candidate"], times["candidate"]
 
 
 def ours(cell: Cell) -> float:
     """The harness: epochs until the interval is narrow enough."""
     began = time.monotonic()
-    settings = Settings(mode_budget_s=12.0)
     timing = time_mode(
-        cast(Worker, Inline(cell.timer)),
+        cast(Worker, Inline(cell.session)),
         cell.mode,
         device=cell.device,
-        settings=settings,
+        settings=Settings(mode_budget_s=12.0),
         overhead_ms=cell.overhead_ms,
     )
     cell.seconds.append(time.monotonic() - began)
@@ -201,135 +276,109 @@ def ours(cell: Cell) -> float:
     assert interval.low is not None
     assert interval.high is not None
     cell.covered.append(interval.low <= cell.truth <= interval.high)
+    cell.unsure.append(bool(UNSURE & set(timing.flags)))
     return interval.ratio
-
-
-def do_bench(cell: Cell) -> float:
-    """triton.testing.do_bench, medians, one side after the other."""
-    from triton.testing import do_bench as bench
-
-    a, b = (bench(f, warmup=5, rep=50, return_mode="median") for f in cell.thunks())
-    return float(a / b)
-
-
-def torch_benchmark(cell: Cell) -> float:
-    """torch.utils.benchmark, blocked autorange, medians."""
-    from torch.utils.benchmark import Timer as Bench
-
-    a, b = (
-        Bench("f()", globals={"f": f}).blocked_autorange(min_run_time=0.05).median
-        for f in cell.thunks()
-    )
-    return a / b
-
-
-def event_loop(cell: Cell) -> float:
-    """A plain loop: warm up, then per trial clear a buffer, record, call, record, wait; means."""
-    scratch = torch.empty(64 << 20, dtype=torch.int32, device="cuda")
-    trials = 100 if cell.target_ms <= 1 else 20 if cell.target_ms <= 10 else 5
-    means = []
-    for f in cell.thunks():
-        for _ in range(3):
-            f()
-        times = []
-        for _ in range(trials):
-            torch.cuda.synchronize()
-            scratch.zero_()
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            f()
-            end.record()
-            torch.cuda.synchronize()
-            times.append(start.elapsed_time(end))
-        means.append(statistics.fmean(times))
-    return means[0] / means[1]
-
-
-METHODS: dict[str, Callable[[Cell], float]] = {
-    "harness": ours,
-    "do_bench": do_bench,
-    "torch.utils.benchmark": torch_benchmark,
-    "event loop": event_loop,
-}
 
 
 # --- running and reporting --------------------------------------------------------------------
 
 
-def make_cells() -> list[Cell]:
-    """Forward at all durations and effects; backward at two durations."""
-    device = devices.choose("cuda")
-    meter = meters.CudaMeter(torch.device("cuda"))
-    wanted = [(ms, effect, "forward") for ms in DURATIONS_MS for effect in EFFECTS]
-    wanted += [(ms, effect, "forward_backward") for ms in (0.01, 0.2) for effect in (1.0, 1.1)]
-    cells = [build_cell(ms, effect, mode, device, meter) for ms, effect, mode in wanted]
+def make_cells(device: devices.Device, durations: list[float]) -> list[Cell]:
+    """Forward at all durations and effects; both phases at some."""
+    wanted = [(ms, effect, "forward") for ms in durations for effect in EFFECTS[device.type]]
+    both = [ms for ms in BACKWARD_MS[device.type] if ms in durations]
+    wanted += [(ms, effect, "forward_backward") for ms in both for effect in (1.0, 1.1)]
+    wanted = [cell for cell in wanted if cell[1] in EFFECTS[device.type]]
+    cells = [build_cell(ms, effect, mode, device) for ms, effect, mode in wanted]
     for cell in cells:
         find_truth(cell)
-        if cell.effect == 1.0:
-            cell.truth = 1.0  # the same function: known, not measured
+        named = f"{cell.mode} {cell.target_ms} ms x{cell.effect}"
+        print(f"{named}: {cell.actual_ms:.5f} ms, truth {cell.truth:.5f}", flush=True)
     return cells
 
 
-def run(cells: list[Cell], budget_s: float, rounds: int) -> None:
-    """Turn by turn over all cells until every cell has `rounds` runs or the budget is spent."""
-    began = time.monotonic()
+def run(cells: list[Cell], until: float, rounds: int, output: Path) -> None:
+    """Turn by turn over all cells until every cell has `rounds` runs or time is up."""
     for number in range(rounds):
         for cell in cells:
-            if number % (DURATIONS_MS[cell.target_ms] + 1):
+            if number % (DURATIONS_MS[cell.device.type][cell.target_ms] + 1):
                 continue
-            for name, method in METHODS.items():
-                if time.monotonic() - began > budget_s:
-                    return
-                cell.estimates.setdefault(name, []).append(method(cell))
-        print(f"round {number + 1}: {time.monotonic() - began:.0f} s", flush=True)
+            if time.monotonic() > until:
+                return
+            cell.estimates.setdefault("harness", []).append(ours(cell))
+            pair = cell.pair()
+            for name, peer in PEERS[cell.device.type].items():
+                cell.estimates.setdefault(name, []).append(peer(pair, cell.actual_ms))
+        table(cells).to_csv(output, index=False)
+        print(f"round {number + 1}: {max(0.0, until - time.monotonic()):.0f} s left", flush=True)
 
 
 def table(cells: list[Cell]) -> pd.DataFrame:
     """One row per cell and method: deviations from the truth, in percent."""
-    rows = []
-    for cell in cells:
-        for name, estimates in cell.estimates.items():
-            off = sorted(abs(e / cell.truth - 1) * 100 for e in estimates)
-            rows.append(
-                {
-                    "device": cell.device.name,
-                    "mode": cell.mode,
-                    "target_ms": cell.target_ms,
-                    "measured_ms": round(cell.actual_ms, 5),
-                    "effect": cell.effect,
-                    "truth": round(cell.truth, 5),
-                    "method": name,
-                    "runs": len(off),
-                    "rms_percent": round(math.sqrt(statistics.fmean(x * x for x in off)), 3),
-                    "p95_percent": round(off[min(len(off) - 1, math.ceil(0.95 * len(off)) - 1)], 3),
-                    "max_percent": round(off[-1], 3),
-                    "covered": sum(cell.covered) / len(cell.covered) if name == "harness" else None,
-                    "seconds": round(statistics.median(cell.seconds), 2)
-                    if name == "harness"
-                    else None,
-                }
-            )
+    rows = [
+        _row(cell, name, estimates) for cell in cells for name, estimates in cell.estimates.items()
+    ]
     frame: pd.DataFrame = pd.DataFrame(rows)
     return frame
 
 
+def _row(cell: Cell, method: str, estimates: list[float]) -> dict[str, Any]:
+    off = sorted(abs(e / cell.truth - 1) * 100 for e in estimates)
+    own = method == "harness"
+    return {
+        "device": cell.device.name,
+        "mode": cell.mode,
+        "target_ms": cell.target_ms,
+        "measured_ms": round(cell.actual_ms, 5),
+        "effect": cell.effect,
+        "truth": round(cell.truth, 5),
+        "method": method,
+        "runs": len(off),
+        "rms_percent": round(math.sqrt(statistics.fmean(x * x for x in off)), 3),
+        "p95_percent": round(off[math.ceil(0.95 * len(off)) - 1], 3),
+        "max_percent": round(off[-1], 3),
+        "covered": round(statistics.fmean(cell.covered), 3) if own else None,
+        "unsure": round(statistics.fmean(cell.unsure), 3) if own else None,
+        "seconds": round(statistics.median(cell.seconds), 2) if own else None,
+    }
+
+
+@contextlib.contextmanager
+def neighbours(count: int, device: str) -> Iterator[None]:
+    """So many other processes, busy on the device; none is a child of this one, as strangers
+    would be."""
+    script = '"$0" -c "$1" > /dev/null 2>&1 & echo $!'
+    command = ["sh", "-c", script, sys.executable, BUSY.format(device=device)]
+    pids = [int(subprocess.check_output(command)) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--budget", type=float, default=900.0, help="seconds of measuring")
+    parser.add_argument("--budget", type=float, default=900.0, help="seconds, all included")
     parser.add_argument("--rounds", type=int, default=20, help="runs of each cell at most")
+    parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    parser.add_argument("--durations", help="milliseconds, of those known: 0.01,1.0")
+    parser.add_argument("--neighbours", type=int, default=0, help="other processes kept busy")
     parser.add_argument("--output", type=Path, default=Path("timing_trust.csv"))
     options = parser.parse_args()
+    until = time.monotonic() + options.budget
     set_precision(allow_tf32=False)
-    cells = make_cells()
-    for cell in cells:
-        print(f"{cell.mode} {cell.target_ms} ms x{cell.effect}: truth {cell.truth:.5f}", flush=True)
-    try:
-        run(cells, options.budget, options.rounds)
-    finally:
-        frame = table(cells)
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        frame.to_csv(options.output, index=False)
-        print(frame.to_string(index=False))
+    device = devices.choose(options.device)
+    durations = list(DURATIONS_MS[device.type])
+    if options.durations:
+        durations = [float(ms) for ms in options.durations.split(",")]
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    cells = make_cells(device, durations)
+    with neighbours(options.neighbours, device.type):
+        run(cells, until, options.rounds, options.output)
+    found = table(cells)
+    found.to_csv(options.output, index=False)
+    print(found.to_string(index=False))
 
 
 if __name__ == "__main__":

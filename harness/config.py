@@ -27,8 +27,8 @@ SANDBOXES = ("auto", "default", "strict")
 PRESETS = Path(__file__).resolve().parent.parent / "configs"
 
 #: Left out of the digest: a row's own columns state what the first two came to, its flags which
-#: headers a build had, and the last only says how many compilers run at once.
-NOT_IN_DIGEST = ("device", "size", "lean_builds", "max_jobs")
+#: headers a build had; how workers start, and how many compilers run at once, is in no figure.
+NOT_IN_DIGEST = ("device", "size", "lean_builds", "warm_workers", "max_jobs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +120,9 @@ class Settings:
 
     lean_builds: bool = True
     """Whether a build is tried against a few of torch's headers before all of them."""
+
+    warm_workers: bool = True
+    """Whether workers are forked of a process that has imported torch (judge/forkserver.py)."""
 
     max_jobs: int | None = None
     """Compilers that run at once; None: by cores and memory."""
@@ -221,6 +224,7 @@ RULES: dict[str, Rule] = {
         _text(rf"{_ARCH}([; ]{_ARCH})*", 'quoted architectures such as "9.0" or "8.0;9.0a"')
     ),
     "lean_builds": _FLAG,
+    "warm_workers": _FLAG,
     "max_jobs": _or_none(_whole(1, 4096)),
 }
 _FLOATS = tuple(key for key, rule in RULES.items() if rule[1](1.0))

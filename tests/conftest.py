@@ -13,6 +13,7 @@ import pytest
 from support import WIRE, Bench, cuda_builds
 
 from harness.judge import toolchain
+from harness.judge.forkserver import ForkServer
 from harness.judge.sandbox import Worker
 from harness.records import Row
 
@@ -54,13 +55,22 @@ def cuda_solution(
     return building(request.param)
 
 
-@pytest.fixture
-def fake_worker(tmp_path: Path) -> Iterator[Callable[..., Worker]]:
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    server = ForkServer({"PATH": "/usr/bin:/bin"})
+    yield server
+    server.close()
+
+
+@pytest.fixture(params=["as a program", "forked"])
+def fake_worker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Worker]]:
     """Starts a worker that runs a script of the test's in place of `harness.worker`.
 
     The script finds `descriptor`, and `receive()` and `send(body)` of the wire, without torch:
     it starts in a tenth of a second.
     """
+    forked = request.param == "forked"
+    server = request.getfixturevalue("fork_server") if forked else None
     started: list[Worker] = []
 
     def start(script: str, **environment: str) -> Worker:
@@ -72,6 +82,7 @@ def fake_worker(tmp_path: Path) -> Iterator[Callable[..., Worker]]:
                 folder=folder,
                 log=tmp_path / "logs" / f"{len(started)}.log",
                 first={},
+                server=server,
             )
         started.append(worker)
         return worker

@@ -75,7 +75,7 @@ def open_case(
         note("reference: trying what it allows")
         surveyed = survey(known[0].reference, context.settings)
         stages, surveyed = without_misfits(known, surveyed)
-        work = limit.count(graded, differentiable=bool(surveyed.outputs))
+        work = limit.count(graded, differentiable=bool(surveyed.outputs), probe=stages[0].reference)
     except torch.OutOfMemoryError as error:
         raise ProblemError(
             f"the reference does not fit the device at size {size}", path=problem.path

@@ -12,7 +12,7 @@ from pathlib import Path
 import harness
 from harness import cpu
 from harness.config import Settings
-from harness.judge import isolation
+from harness.judge import forkserver, isolation
 from harness.judge.device import Device
 from harness.judge.fingerprint import Fingerprint
 from harness.judge.sandbox import Worker, WorkerFault, private_folder
@@ -57,6 +57,8 @@ class Context:
             )
             if trusted:
                 environment["TORCHINDUCTOR_CACHE_DIR"] = str(self._compiled)
+            jail = self._jail(folder, salt, trusted=trusted)
+            warm = self.settings.warm_workers and not jail
             worker = Worker(
                 environment=environment,
                 folder=folder,
@@ -66,7 +68,8 @@ class Context:
                     "salt": salt,
                     "lean_builds": self.settings.lean_builds,
                 },
-                jail=self._jail(folder, salt, trusted=trusted),
+                jail=jail,
+                server=forkserver.shared(environment) if warm else None,
             )
             exposed = not trusted and self.isolation == isolation.PROCESS
             sources = Fingerprint.of(ROOT) if exposed else None

@@ -29,11 +29,14 @@ MAX_SETS = 32
 MAX_CPU_SETS = 256
 #: Blocks of an epoch take about this long. Epochs count, not blocks: a CPU, whose budget is
 #: small, gets short ones.
-CUDA_EPOCH_MS = 500.0
+CUDA_EPOCH_MS = 200.0
 CPU_EPOCH_MS = 100.0
 LAUNCH_BOUND_RATIO = 1.5  # wall over device time
 RESOLUTION = 3.0  # a unit shorter than this many event pairs is mostly event pair
 MAX_DROPPED_SHARE = 0.25
+#: An interval that is still wider, relative to the ratio, when time is up has not settled: another
+#: process on the card, whatever NVML shows of it, made 2x out of 1x within such intervals.
+SETTLED_HALF_WIDTH = 0.02
 REVEAL_EVERY = 4
 HOST_BOUND = "host_bound"
 LAUNCH_BOUND = "launch_bound"
@@ -132,7 +135,13 @@ def time_mode(
         timeout_s=settings.call_timeout_s,
         examiner=examiner,
     )
-    return dataclasses.replace(timing, stopwatch_ms=stopwatch_ms, cores=cores)
+    unsettled = timing.interval.half_width > SETTLED_HALF_WIDTH and UNSTABLE not in timing.flags
+    return dataclasses.replace(
+        timing,
+        stopwatch_ms=stopwatch_ms,
+        cores=cores,
+        flags=(*timing.flags, *((UNSTABLE,) if unsettled else ())),
+    )
 
 
 def _host_flags(

@@ -4,7 +4,8 @@ The warden is a child subreaper: what leaves the worker's process group, or outl
 parent, becomes the warden's child. When the worker ends, is ended, or the judge dies, the
 warden ends them all and then itself, in the way that the worker ended.
 
-Run as a script, by path: `python -I -S warden.py COMMAND...`. Standard library only.
+Run as a script, by path: `python -I -S warden.py COMMAND...`; a fork server (`forker`) forks
+wardens and calls `confine` and `guard`. Standard library only.
 
 Not covered: a worker that kills the warden, which runs as the same user.
 """
@@ -19,27 +20,46 @@ import signal
 import subprocess
 import sys
 import time
+from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _PR_SET_CHILD_SUBREAPER = 36
 MAX_FILE_BYTES = 4 << 30  # of any one file that a worker writes, its log included
 
 
-def main(command: list[str]) -> None:
+def main(command: list[str]) -> NoReturn:
     """Start `command` with all descriptors passed on; end as it does."""
+    confine()
+    guard(subprocess.Popen(command, close_fds=False, start_new_session=True).pid)
+
+
+def confine() -> None:
+    """Make this process a warden: a subreaper that its parent's death ends, with the limits that
+    its worker inherits."""
     prctl = ctypes.CDLL(None).prctl
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
-    worker = subprocess.Popen(command, close_fds=False, start_new_session=True)
-    signal.signal(signal.SIGTERM, lambda *_: worker.kill())
+
+
+def guard(worker: int) -> NoReturn:
+    """Wait for the process `worker`, a child; SIGTERM ends it. Then end all that it left, and
+    this process as it ended."""
+    running = True
+
+    def end(*_: object) -> None:
+        if running:
+            with contextlib.suppress(ProcessLookupError):  # waited for just now
+                os.kill(worker, signal.SIGKILL)
+
+    signal.signal(signal.SIGTERM, end)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # as it may have been, until now
     status = 0
-    while True:
+    while running:
         pid, ended = os.waitpid(-1, 0)
-        if pid == worker.pid:
-            status = ended
-            break
+        if pid == worker:
+            running, status = False, ended
     _end_children()
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)

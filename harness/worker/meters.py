@@ -17,6 +17,7 @@ import ctypes
 import functools
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -26,7 +27,9 @@ import torch
 from harness.worker.calls import CallSet, Side
 
 MAX_GATE_S = 20e-3
+FIRST_GATE_S = 200e-6
 GATE_MARGIN_S = 50e-6
+GATE_UNITS = 8  # a gate is as long as the slowest of so many units' enqueueing asks for
 OVERHEAD_UNITS = 25
 OVERHEAD_CALLS = 17
 _clock = time.perf_counter_ns
@@ -80,6 +83,31 @@ class CpuMeter:
         return Unit(ms=(_clock() - start) / 1e6, outputs=outputs)
 
 
+class Gate:
+    """How long a unit is held back: `seconds`, by how long the host took to enqueue the last ones.
+
+    The first calls of a side take the host long; those after it need not wait as long.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = FIRST_GATE_S
+        self._recent_s: deque[float] = deque(maxlen=GATE_UNITS)
+
+    def settle(self, enqueue_s: float, *, held: bool, who: str) -> None:
+        """After a unit that took `enqueue_s` to enqueue. Raises `GateOpened` where it was not held
+        until then and has to be done again, `HostBound` where no gate is long enough."""
+        self._recent_s.append(enqueue_s)
+        wanted = min(MAX_GATE_S, 1.5 * max(self._recent_s) + GATE_MARGIN_S)
+        if held:
+            if len(self._recent_s) == GATE_UNITS:
+                self.seconds = min(self.seconds, wanted)
+            return
+        if self.seconds >= MAX_GATE_S:
+            raise HostBound(f"{who} needs {enqueue_s * 1e3:.1f} ms of the host")
+        self.seconds = min(MAX_GATE_S, max(2 * self.seconds, wanted))
+        raise GateOpened
+
+
 class CudaMeter:
     """CUDA events behind a gate, with a cold cache; see the module's docstring."""
 
@@ -89,27 +117,23 @@ class CudaMeter:
         self._flush = torch.randn(size // 4, device=device)
         self._sink = torch.empty((), device=device)
         self._events = [_Event(enable_timing=True) for _ in range(3)]
-        self._gate_s = 200e-6
+        self._gate = Gate()
         self._cycles_per_s = self._measure_sleep()
 
     def unit(self, side: Side, mode: str, sets: list[CallSet]) -> Unit:
         """Time `side` once. Raises `GateOpened` where that has to be done again, on other values,
         and `HostBound` where it cannot be done."""
         unit, enqueue_s = self._attempt(side, mode, sets)
-        if unit is not None:
-            return unit
-        if self._gate_s >= MAX_GATE_S:
-            raise HostBound(f"{side.name} needs {enqueue_s * 1e3:.1f} ms of the host")
-        wanted = max(2 * self._gate_s, 1.5 * enqueue_s + GATE_MARGIN_S)
-        self._gate_s = min(MAX_GATE_S, wanted)
-        raise GateOpened
+        self._gate.settle(enqueue_s, held=unit is not None, who=side.name)
+        assert unit is not None
+        return unit
 
     def _attempt(self, side: Side, mode: str, sets: list[CallSet]) -> tuple[Unit | None, float]:
         gate, start, end = self._events
         torch.cuda.synchronize()
         _reset_persisting_l2()
         began = _clock()
-        torch.cuda._sleep(int(self._gate_s * self._cycles_per_s))
+        torch.cuda._sleep(int(self._gate.seconds * self._cycles_per_s))
         gate.record()
         prepared = [side.prepare(mode, s) for s in sets]
         torch.amax(self._flush, dim=0, out=self._sink)

@@ -216,6 +216,22 @@ class Eyes:
         self.sampled_.append(arguments)
 
 
+@pytest.mark.parametrize(("spread", "flags"), [(0.001, ()), (0.3, (measure.UNSTABLE,))])
+def test_samples_that_do_not_settle_in_time_are_called_unstable(
+    spread: float, flags: tuple[str, ...]
+) -> None:
+    epochs = iter(range(100))
+
+    def scattered(order: str, answer: dict[str, Any]) -> dict[str, Any]:
+        if order == "epoch":
+            factor = math.exp(spread * (-1) ** next(epochs))
+            for block in answer["blocks"]:
+                block["candidate"] = [ms * factor for ms in block["candidate"]]
+        return answer
+
+    assert timing(Fake(bend=scattered)).flags == flags
+
+
 def test_an_output_of_the_first_epoch_is_always_looked_at() -> None:
     worker, eyes = Fake(reference_ms=0.05, candidate_ms=0.05), Eyes()
     timing(worker, examiner=eyes)

@@ -20,6 +20,8 @@ from harness.judge import sandbox
 from harness.judge.sandbox import Worker, WorkerCrash, WorkerFault, WorkerLied, WorkerTimeout
 
 Start = Callable[..., Worker]
+OPEN = {"sandbox": "default"}  # with a jail, workers start as programs
+BOTH_WAYS = pytest.mark.parametrize("warm", [False, True], ids=["as a program", "forked"])
 SLEEPER = "subprocess.Popen(['sleep', '600']{})"
 
 
@@ -254,22 +256,29 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, {root!r})
 from harness.judge import sandbox
+from harness.judge.forkserver import ForkServer
 sandbox._BOOTSTRAP = {bootstrap!r}
 folder = Path({folder!r})
-worker = sandbox.Worker(environment={{"PATH": "/usr/bin:/bin"}}, folder=folder,
-                        log=folder / "log", first={{}})
+environment = {{"PATH": "/usr/bin:/bin"}}
+server = ForkServer(environment, preloaded=()) if {forked} else None
+worker = sandbox.Worker(environment=environment, folder=folder,
+                        log=folder / "log", first={{}}, server=server)
 print(worker.ask("pids", timeout_s=20).body["answer"], flush=True)
 time.sleep(600)
 """
 
 
+@pytest.mark.parametrize("forked", [False, True], ids=["as a program", "forked"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_worker_and_its_children_never_outlive_the_judge(tmp_path: Path, number: int) -> None:
+def test_a_worker_and_its_children_never_outlive_the_judge(
+    tmp_path: Path, number: int, forked: bool
+) -> None:
     child = SLEEPER.format(", start_new_session=True")
     script = JUDGE.format(
         root=str(Path(sandbox.__file__).parents[2]),
         bootstrap=f"{WIRE}\nanswer(pids=[os.getpid(), os.getppid(), {child}.pid])\nreceive()",
         folder=str(tmp_path),
+        forked=forked,
     )
     judge = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert judge.stdout is not None
@@ -316,8 +325,9 @@ def test_what_a_worker_prints_goes_to_its_log_and_nowhere_else(
     assert capfd.readouterr() == ("", "")
 
 
+@BOTH_WAYS
 def test_a_real_worker_has_a_clean_environment_a_private_folder_and_a_session(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, warm: bool
 ) -> None:
     for name in ("LD_PRELOAD_X", "PYTHONPATH", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "the caller's")
@@ -326,7 +336,7 @@ def test_a_real_worker_has_a_clean_environment_a_private_folder_and_a_session(
         "raise RuntimeError(json.dumps([dict(os.environ), os.getcwd(), os.getsid(0), os.getpid(),"
         " sys.path, shutil.which('ninja'), sys.flags.isolated]))"
     )
-    with bench.context(sandbox="default").worker("facts", salt="facts") as worker:
+    with bench.context(**OPEN, warm_workers=warm).worker("facts", salt="facts") as worker:
         with pytest.raises(WorkerFault) as caught:
             worker.ask("build", timeout_s=60, source=facts, file_name="facts.py")
         text = caught.value.text
@@ -344,8 +354,11 @@ def test_a_real_worker_has_a_clean_environment_a_private_folder_and_a_session(
     assert isolated == 1
 
 
-def test_a_real_worker_answers_whatever_an_order_raises_and_goes_on(bench: Bench) -> None:
-    with bench.context().worker("orders", salt="orders") as worker:
+@BOTH_WAYS
+def test_a_real_worker_answers_whatever_an_order_raises_and_goes_on(
+    bench: Bench, warm: bool
+) -> None:
+    with bench.context(**OPEN, warm_workers=warm).worker("orders", salt="orders") as worker:
         for source, wanted in (
             ("raise KeyError('x')", "KeyError: 'x'"),
             ("import sys\nsys.exit(0)", "SystemExit: 0"),
