@@ -54,11 +54,13 @@ def _evaluate(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     if not options.problem and not options.all:
         raise RequestError("name a problem with --problem, or evaluate everything with --all")
+    _refuse_together(options)
     if options.quick and options.config:
         raise RequestError("--quick is the preset quick: give it, or --config, not both")
     preset = options.config or ("quick" if options.quick else "default")
     settings = config.load(preset, _overrides(options))
-    headstart.take(settings)
+    if options.devices is None and options.ray is None:
+        headstart.take(settings)
     from harness import identity, run  # with torch: seconds, in which the first worker starts too
 
     request = run.Request(
@@ -76,7 +78,7 @@ def _evaluate(arguments: list[str]) -> int:
     if options.watch:
         return _watch(request, json_rows=options.json)
     with _Screen(json_rows=options.json) as screen:
-        rows = run.execute(request, screen)
+        rows = _execute(request, options, screen)
     if not options.json:
         _print_tables(rows)
     fine = _status(rows) == 0
@@ -85,6 +87,29 @@ def _evaluate(arguments: list[str]) -> int:
             print(f"{row.problem}: the reference against itself: {complaint}", file=sys.stderr)
             fine = False
     return 0 if fine else 1
+
+
+def _refuse_together(options: argparse.Namespace) -> None:
+    """Raises `RequestError` for ways to evaluate of which only one can be."""
+    for one, other in (
+        ("devices", "device"),
+        ("devices", "ray"),
+        ("devices", "watch"),
+        ("ray", "watch"),
+    ):
+        if getattr(options, one) is not None and getattr(options, other) not in (None, False):
+            raise RequestError(f"--{one} and --{other} do not go together: leave one out")
+
+
+def _execute(request: run.Request, options: argparse.Namespace, screen: _Screen) -> list[Row]:
+    """On one device, on several of this machine, or on a cluster."""
+    from harness import cluster, host, run
+
+    if options.devices is not None:
+        return host.execute(request, options.devices, screen)
+    if options.ray is not None:
+        return cluster.execute(request, options.ray or None, screen)
+    return run.execute(request, screen)
 
 
 def _status(rows: list[Row]) -> int:
@@ -258,6 +283,16 @@ def _parser() -> argparse.ArgumentParser:
     add("--problem-dir", type=Path, default=ROOT / "problems", help="folder of problem files")
     add("--solution-dir", type=Path, default=ROOT / "solutions", help="folder of solutions")
     add("--device", help="auto, cpu, cuda or cuda:N")
+    add(
+        "--devices", help="several at once: all, numbers and UUIDs as nvidia-smi -L has, or cpu,cpu"
+    )
+    add(
+        "--ray",
+        nargs="?",
+        const="",
+        metavar="ADDRESS",
+        help="on a Ray cluster (pip install .[ray]): all its GPUs, or with --device cpu its CPUs",
+    )
     add("--dtype", help="float32, float16, bfloat16 or float64")
     add(
         "--size", help="auto, full, fit, a size that the problem names, or constants: rows=8,dim=64"

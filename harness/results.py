@@ -12,7 +12,7 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pandas as pd
 
@@ -41,6 +41,9 @@ KEY = ("problem", "solution", "size", "dtype", "device_name")
 #: A timeout or a crash is final: `--fresh` repeats it.
 NOT_DONE = (Status.HARNESS_ERROR, Status.REFERENCE_ERROR, Status.SKIPPED, Status.BUILT)
 
+#: File -> its state after this process has added a row: it need not be read again, which takes
+#: half a second at 10,000 rows.
+_sound: dict[str, tuple[int, int, int]] = {}
 _log = logging.getLogger(__name__)
 
 
@@ -72,14 +75,24 @@ def append(path: Path, row: Row) -> None:
 def _added(path: Path, line: bytes) -> bool:
     """Append `line`, after a header where there is none; False if the file needs mending."""
     with files.locked(path, "a+b") as file:
-        file.seek(0)
-        table = lines.decode(file.read())
-        if table.bad or not table.current:
-            return False
-        file.write(line if table.good else lines.HEADER + line)
+        empty = False
+        if _sound.get(str(path)) != _state(file):
+            file.seek(0)
+            table = lines.decode(file.read())
+            if table.bad or not table.current:
+                return False
+            empty = not table.good
+        file.write(lines.HEADER + line if empty else line)
         file.flush()
         os.fsync(file.fileno())
+        _sound[str(path)] = _state(file)
         return True
+
+
+def _state(file: BinaryIO) -> tuple[int, int, int]:
+    """Which file it is, and which contents it has."""
+    stat = os.fstat(file.fileno())
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def _mend(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -20,7 +21,8 @@ import pytest
 import torch
 from support import HONEST, QUICK, ROOT, SCALE_SOURCE, TINY, await_file, gone
 
-from harness import cli, commands, config, results, run
+from harness import cli, cluster, commands, config, devices, host, results, run
+from harness.devices import Place
 from harness.judge import baseline, toolchain
 from harness.judge.baseline import Baseline
 from harness.records import COLUMNS, Status
@@ -152,6 +154,64 @@ def test_no_arguments_say_what_to_give(command: Command) -> None:
     assert done.status == 2
     assert "--problem" in done.error
     assert "--all" in done.error
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        (("--devices", "all", "--device", "cpu"), ("--devices", "--device")),
+        (("--devices", "all", "--ray"), ("--devices", "--ray")),
+        (("--devices", "all", "--watch"), ("--devices", "--watch")),
+        (("--ray", "head:6379", "--watch"), ("--ray", "--watch")),
+    ],
+)
+def test_of_ways_to_evaluate_only_one_can_be(
+    command: Command, flags: tuple[str, ...], names: tuple[str, str]
+) -> None:
+    done = command("--all", *flags)
+    assert done.status == 2
+    assert f"{names[0]} and {names[1]} do not go together" in done.error
+
+
+def test_an_unknown_device_among_several_is_refused(command: Command) -> None:
+    gpus = {"0": Place(name="cuda:0", visible="GPU-1")}
+    with mock.patch.object(devices, "gpus", return_value=gpus):
+        done = command("--all", "--devices", "0,7")
+    assert done.status == 2
+    assert "no device '7' here" in done.error
+
+
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        (("--devices", "0,1"), ("host", "0,1")),
+        (("--ray",), ("cluster", None)),
+        (("--ray", "head:6379"), ("cluster", "head:6379")),
+    ],
+)
+def test_where_several_devices_are_meant(
+    house: House, command: Command, flags: tuple[str, ...], wanted: tuple[str, str | None]
+) -> None:
+    asked: list[tuple[str, str | None]] = []
+    with contextlib.ExitStack() as stack:
+        for module in (host, cluster):
+            name = module.__name__.rpartition(".")[2]
+            execute = functools.partial(_asked, asked, name)
+            stack.enter_context(mock.patch.object(module, "execute", execute))
+        assert command(*house.arguments(*flags)).status == 0
+    assert asked == [wanted]
+
+
+def _asked(
+    asked: list[Any], name: str, request: run.Request, where: Any, observer: Any
+) -> list[Any]:
+    asked.append((name, where))
+    return []
+
+
+def test_ray_is_not_imported_unless_it_is_asked_for() -> None:
+    code = "import sys, harness.cli; sys.exit('ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 def test_an_unknown_problem_is_answered_with_the_nearest_names(command: Command) -> None:

@@ -28,7 +28,7 @@ from support import ROOT
 from test_page import make, mode
 
 import harness
-from harness import arguments, cli, doctor, results, run
+from harness import arguments, cli, cluster, doctor, host, results, run
 from harness.judge import build, lint, profiling, toolchain
 from harness.judge import evaluate as judge
 from harness.judge.baseline import Baseline
@@ -117,6 +117,10 @@ def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiling, "take", lambda *_, **__: profile)
     monkeypatch.setattr(lint, "lint", lambda *_: [])
     monkeypatch.setattr(doctor, "examine", lambda *_: ())
+    for many in (host, cluster):  # real ones: test_fleet.py, test_cluster.py
+        monkeypatch.setattr(
+            many, "execute", lambda request, _, observer: run.execute(request, observer)
+        )
     monkeypatch.setattr(toolchain, "require_builds", lambda *_, **__: None)
     monkeypatch.setattr(Watcher, "wait", interrupt)
 

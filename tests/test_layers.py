@@ -14,8 +14,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "api"),
     ("commands",),
     ("commands_rows", "suites"),
-    ("explain", "watch"),
-    ("doctor", "fitness", "page", "report_profile"),
+    ("explain", "watch", "host", "cluster"),
+    ("doctor", "fitness", "page", "report_profile", "fleet", "judging"),
+    ("writer",),
+    ("units",),
     ("run",),
     ("course", "recompute", "report_compare", "plots", "doctor_gpu", "doctor_tools"),
     ("report", "judge.evaluate", "judge.ahead"),
@@ -60,8 +62,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("trees",),
     ("meanings",),
     ("cuda_ipc", "records", "dispatch"),
-    ("arguments",),
-    ("stats", "errors", "cpu", "findings"),
+    ("arguments", "slots", "backlog", "devices"),
+    ("stats", "errors", "cpu", "findings", "wire"),
     ("__init__", "judge.__init__", "worker.__init__"),
 )
 #: The package's face loads the interface when it is asked for; nothing else may look up.

@@ -542,3 +542,23 @@ def test_file_names_are_short_safe_and_never_shared(tmp_path: Path) -> None:
         assert file.suffix == ".csv"
     assert files[0].name == "NVIDIA_H100_80GB_HBM3.csv"
     assert results.file_for("RTX 4090, rev A", tmp_path).name.startswith("RTX_4090_rev_A-")
+
+
+def test_what_others_do_to_a_file_between_two_appends_is_seen(tmp_path: Path) -> None:
+    """A file is not read again after an append of one's own, unless it has changed."""
+    path = tmp_path / "h100.csv"
+    results.append(path, make())
+    size = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(b"cut sho")
+    results.append(path, make())
+    with path.open("r+b") as file:  # damage that leaves the size as it is
+        file.seek(size + 1)
+        file.write(b"\0")
+    results.append(path, make())
+    path.unlink()
+    results.append(path, make())
+    assert len(results.read(path)) == 1
+    partial = path.with_name("h100.csv.partial").read_bytes()
+    assert partial.startswith(b"cut sho\n")
+    assert b"\0" in partial
