@@ -208,10 +208,11 @@ class _Screen:
         self.note("start")
 
     def note(self, text: str) -> None:
-        self._progress.update(self._task, description=f"{self._where}: {text}")
+        where = f"{self._where}: " if self._where else ""
+        self._progress.update(self._task, description=f"{where}{text}")
         step = text.split(":")[0]
         if not self._console.is_terminal and step != self._last:
-            self._line(f"{self._where}: {step}")
+            self._line(f"{where}{step}")
         self._last = step
 
     def row(self, row: Row) -> None:
@@ -219,6 +220,7 @@ class _Screen:
             from harness import report
 
             print(json.dumps(report.plain_rows([row])[0]), flush=True)
+        self._where = ""
         seconds = f" in {row.total_s:.1f} s" if row.total_s is not None else ""
         self._line(f"{row.problem} / {row.solution}: {row.verdict.status.value}{seconds}")
 

@@ -27,9 +27,12 @@ SANDBOXES = ("auto", "default", "strict")
 PRESETS = Path(__file__).resolve().parent.parent / "configs"
 
 #: Left out of the digest: a row's own columns state what the first two came to, its flags what is
-#: of an earlier run and which headers a build had; how workers start, and how many compilers run at
-#: once, is in no figure.
-NOT_IN_DIGEST = ("device", "size", "keep_baseline", "lean_builds", "warm_workers", "max_jobs")
+#: of an earlier run and which headers a build had; how workers start, and how builds share the
+#: machine, is in no figure.
+NOT_IN_DIGEST = (
+    *("device", "size", "keep_baseline", "lean_builds"),
+    *("warm_workers", "max_jobs", "reserved_cores"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +140,10 @@ class Settings:
     max_jobs: int | None = None
     """Compilers that run at once; None: by cores and memory."""
 
+    reserved_cores: int = 4
+    """Cores that builds keep off, on a machine with a GPU and at least 8 cores; 0, and elsewhere:
+    no build runs while anything is timed."""
+
     def __post_init__(self) -> None:
         for key in RULES:
             object.__setattr__(self, key, _checked(key, getattr(self, key)))
@@ -238,6 +245,7 @@ RULES: dict[str, Rule] = {
     "lean_builds": _FLAG,
     "warm_workers": _FLAG,
     "max_jobs": _or_none(_whole(1, 4096)),
+    "reserved_cores": _whole(0, 4096),
 }
 _FLOATS = tuple(key for key, rule in RULES.items() if rule[1](1.0))
 

@@ -1,10 +1,14 @@
-"""What the CPU is, to what is built for it: `-march=native` code of one can crash on another."""
+"""What the CPU is, and how much of it this process may use.
+
+What is built with `-march=native` for one CPU can crash on another.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import hashlib
+import os
 import platform
 from pathlib import Path
 
@@ -26,3 +30,24 @@ def digest_of(cpuinfo: str) -> str:
     identity = [line for line in lines if line.split(":")[0].strip() in IDENTITY]
     text = "\n".join([platform.machine(), *identity])
     return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
+def cores() -> int:
+    """How many cores this thread may keep busy: by its affinity, and by a container's quota."""
+    count = len(os.sched_getaffinity(0))
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = _QUOTA.read_text().split()
+        count = min(count, max(1, int(quota) // int(period)))  # "max": no quota, a ValueError
+    return count
+
+
+def siblings(core: int) -> frozenset[int]:
+    """The logical cores that share a physical one with `core`, itself included."""
+    path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
+    with contextlib.suppress(OSError, ValueError):
+        parts = [part.split("-") for part in path.read_text().strip().split(",")]
+        return frozenset(n for part in parts for n in range(int(part[0]), int(part[-1]) + 1))
+    return frozenset({core})

@@ -169,7 +169,7 @@ def find_done(
     solution: str,
     problem_digest: str,
     solution_digest: str,
-    size: str,
+    size: str | None,
     dtype: str,
     device_name: str,
     settings_digest: str,

@@ -1,4 +1,4 @@
-"""From a request to rows: what is evaluated, in which order, and where rows go.
+"""From a request to rows: what is evaluated, on which device, and where rows go.
 
 Nothing here prints: an `Observer` is told.
 """
@@ -9,31 +9,21 @@ import dataclasses
 import datetime
 import os
 import secrets
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-import torch
-
-from harness import (
-    catalog,
-    constants,
-    fit,
-    footprint,
-    identity,
-    problem,
-    results,
-    samples,
-    source,
-)
+from harness import catalog, constants, fit, footprint, problem, results, source
 from harness.config import Settings
+from harness.course import Course, Work
+from harness.course import Job as Job
+from harness.course import Observer as Observer
+from harness.course import Opener as Opener
 from harness.errors import MachineError, ProblemError, RequestError
-from harness.judge import device, evaluate, isolation, toolchain
-from harness.judge.case import Case, open_case
+from harness.judge import ahead, device, isolation, toolchain
+from harness.judge.case import open_case
 from harness.judge.context import Context
 from harness.judge.survey import MEMORY_SHARE
-from harness.records import Phase, Problem, Row, Solution, Status, Verdict
+from harness.records import Problem, Row
 
 ROOT = Path(__file__).resolve().parent.parent
 SMOKE = "smoke"
@@ -63,27 +53,6 @@ class Request:
     def folder(self) -> Path:
         """Where raw/ and logs/ are: beside the rows."""
         return self.output.parent if self.output else self.results_dir
-
-
-class Observer(Protocol):
-    """Told what happens. `begin` precedes each solution's rows."""
-
-    def begin(self, problem: str, solution: str, size: str) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def row(self, row: Row) -> None: ...
-
-    def warn(self, text: str) -> None: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """One problem and the solutions asked for. `fault`: why the problem cannot be used."""
-
-    problem: Problem
-    solutions: list[Solution] = field(default_factory=list)
-    fault: ProblemError | None = None
 
 
 def find(request: Request) -> list[Job]:
@@ -128,7 +97,13 @@ def execute(request: Request, observer: Observer) -> list[Row]:
     Raises `RequestError` or `MachineError` before any work.
     """
     jobs = find(request)
-    context = make_context(request)
+    return run_jobs(request, make_context(request), jobs, observer, open_case)
+
+
+def run_jobs(
+    request: Request, context: Context, jobs: list[Job], observer: Observer, opener: Opener
+) -> list[Row]:
+    """`execute` for jobs that have been found, on a device that has been chosen."""
     require(context, jobs, build_only=request.build_only)
     output = request.output or results.file_for(context.device.name, request.results_dir)
     if output.is_dir() or not _can_write(output):
@@ -136,29 +111,44 @@ def execute(request: Request, observer: Observer) -> list[Row]:
     for folder in (context.cache, context.logs):
         if not _can_write(folder / "any"):
             raise MachineError(f"{folder} cannot be written; make it a writable folder")
-    sizes = [size_of(request.settings, context, job) for job in jobs]
-    rows: list[Row] = []
-    for job, size in zip(jobs, sizes, strict=True):
-        own = context.on(_settings_for(request, job.problem))
-        for row in _evaluate(request, own, job, size, output, observer):
-            observer.row(row)
-            rows.append(row)
-    return rows
+    works = [
+        Work(
+            job=job,
+            context=context.on(_settings_for(request, job.problem)),
+            size=size_of(request.settings, context, job),
+        )
+        for job in jobs
+    ]
+    course = Course(
+        works,
+        output=output,
+        observer=observer,
+        opener=opener,
+        done=None if request.fresh or not output.exists() else results.read(output),
+        build_only=request.build_only,
+        self_check=request.self_check,
+    )
+    return course.rows()
 
 
 def make_context(request: Request) -> Context:
     """Choose the device and find the tools. Raises `MachineError` or `RequestError`."""
-    stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%S")
     settings = request.settings
     isolation.choose(settings.sandbox)
     return Context(
         settings=settings,
         device=device.builder() if request.build_only else device.choose(settings.device),
         tools=toolchain.find(),
-        run_id=f"{stamp}-{secrets.token_hex(3)}",
+        run_id=new_run_id(),
         cache=request.cache_dir,
         logs=request.folder / "logs",
     )
+
+
+def new_run_id() -> str:
+    """Never given twice: the time, and something drawn."""
+    stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%S")
+    return f"{stamp}-{secrets.token_hex(3)}"
 
 
 def require(context: Context, jobs: list[Job], *, build_only: bool = False) -> None:
@@ -167,9 +157,9 @@ def require(context: Context, jobs: list[Job], *, build_only: bool = False) -> N
         s.source
         for job in jobs
         for s in job.solutions
-        if build_only or context.device.type in s.devices
+        if ahead.needs_build(s) and (build_only or context.device.type in s.devices)
     ]
-    if any("load_inline" in text or "cpp_extension" in text for text in texts):
+    if texts:
         cuda = any("cuda_sources" in text for text in texts)
         toolchain.require_builds(context.tools, cuda=cuda)
 
@@ -212,100 +202,8 @@ def size_of(settings: Settings, context: Context, job: Job) -> str:
     return settings.size
 
 
-def _evaluate(
-    request: Request, context: Context, job: Job, size: str, output: Path, observer: Observer
-) -> Iterable[Row]:
-    case: Case | None = None
-    size, fault = _sized(request, context, job, size)
-    solutions = job.solutions
-    if request.self_check:
-        solutions = [identity.solution(job.problem, problem.FULL if fault else size)]
-    for solution in solutions:
-        observer.begin(job.problem.name, solution.name, size)
-        if request.build_only:
-            yield evaluate.build_only(context, job.problem, solution, observer.note)
-            continue
-        row = None if request.fresh else _resumed(context, job.problem, solution, size, output)
-        if row is not None:
-            observer.note("taken from " + output.name)
-            yield row
-            continue
-        if case is None and fault is None and _needs_device(context, solution):
-            try:
-                case = open_case(context, job.problem, size, observer.note)
-            except ProblemError as error:
-                fault = error
-            else:
-                for text in case.baseline.notes:
-                    observer.warn(text)
-        row = _one(context, job.problem, solution, size, case, fault, observer)
-        results.append(output, row)
-        yield row
-
-
 def _settings_for(request: Request, found: Problem) -> Settings:
     """A suite that asks for a forward only gets what it asks for."""
     if request.require_backward or catalog.level_of(found.name) is None:
         return request.settings
     return dataclasses.replace(request.settings, require_backward=False)
-
-
-def _sized(
-    request: Request, context: Context, job: Job, size: str
-) -> tuple[str, ProblemError | None]:
-    """The size, worked out where it is to fit the device, and why the problem cannot be used."""
-    if job.fault is not None or size != fit.FIT or request.build_only:
-        return size, job.fault
-    dtype: torch.dtype = getattr(torch, context.settings.dtype)
-    found, where = job.problem, context.device.torch
-    try:
-        return fit.fitted(found.source, found.path, dtype=dtype, device=where), None
-    except ProblemError as error:
-        return size, error
-
-
-def _needs_device(context: Context, solution: Solution) -> bool:
-    return evaluate.refusal(context, solution) is None
-
-
-def _one(
-    context: Context,
-    problem: Problem,
-    solution: Solution,
-    size: str,
-    case: Case | None,
-    fault: ProblemError | None,
-    observer: Observer,
-) -> Row:
-    if fault is not None:
-        verdict = Verdict(status=Status.REFERENCE_ERROR, phase=Phase.LOAD, message=str(fault))
-        return evaluate.unjudged(context, problem, solution, verdict, size)
-    if case is None:
-        refused = evaluate.refusal(context, solution)
-        assert refused is not None, "a case is opened for every solution that is not refused"
-        return evaluate.unjudged(context, problem, solution, refused, size)
-    row, timings = evaluate.evaluate(case, solution, observer.note)
-    if timings:
-        name = samples.name_of(context.run_id, problem.name, solution.name)
-        samples.save(context.logs.parent / "raw", name, timings)
-    return row
-
-
-def _resumed(
-    context: Context, problem: Problem, solution: Solution, size: str, output: Path
-) -> Row | None:
-    """The row of an earlier run with the same sources, settings, size and device."""
-    if not output.exists():
-        return None
-    found = results.find_done(
-        results.read(output),
-        problem=problem.name,
-        solution=solution.name,
-        problem_digest=problem.digest,
-        solution_digest=solution.digest,
-        size=size,
-        dtype=context.settings.dtype,
-        device_name=context.device.name,
-        settings_digest=context.settings.digest,
-    )
-    return results.to_row(found) if found else None

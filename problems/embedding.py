@@ -10,7 +10,6 @@ common rows and add in an order that varies; sorting first costs several passes 
 Limit, at size `full` in float32 (the table is 197 MiB, the output 128 MiB):
     forward    reads the rows that occur, writes the output           0.17 GiB
     backward   reads grad_output, writes the gradient of the table    0.32 GiB
-The limit that is reported counts all of the table as read, both ways, which nobody needs.
 """
 
 import torch

@@ -10,8 +10,7 @@ target costs a pass over the edges. Eager PyTorch writes the gathered rows, 1 Gi
 Limit, at size `full` in float32 (x is 64 MiB, an index 16 MiB):
     forward    reads x and both indices once, writes the output       0.16 GiB
     backward   reads grad_output and both indices, writes a gradient  0.16 GiB
-Rows come from the cache, if it holds x, or from memory, 1 GiB in all. The limit that is reported
-counts x as read in backward, too, which nobody needs.
+Rows come from the cache, if it holds x, or from memory, 1 GiB in all.
 """
 
 import torch

@@ -11,7 +11,6 @@ memory, and four passes more.
 Limit, at size `full` in float32 (query 256 MiB, key 64 MiB, the tables 2 MiB each):
     forward    reads query and key, writes as much                    0.63 GiB
     backward   reads both gradients, writes as much                   0.63 GiB
-The limit that is reported counts query and key as read in backward, too, which nobody needs.
 """
 
 import torch

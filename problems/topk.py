@@ -10,7 +10,7 @@ of the gradient is written, and hardly anything read. Eager PyTorch sorts every 
 Limit, at size `full` in float32 (the logits are 128 MiB):
     forward    reads the logits, writes 12 MiB                        0.14 GiB
     backward   reads 12 MiB, writes the gradient                      0.14 GiB
-The limit that is reported counts the logits as read in backward, too, which nobody needs.
+The limit that is reported counts all logits as read in backward, too: gradients depend on some.
 """
 
 import torch

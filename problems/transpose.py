@@ -8,7 +8,6 @@ scattered, unless tiles are turned round in shared memory, without conflicts of 
 Limit, at size `full` in float32 (x is 1 GiB):
     forward    reads x, writes the output                             2 GiB
     backward   reads grad_output, writes the gradient                 2 GiB
-The limit that is reported counts x as read in backward, too, which nobody needs.
 """
 
 import torch

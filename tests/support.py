@@ -81,6 +81,7 @@ PyMODINIT_FUNC GLUE(PyInit_, TORCH_EXTENSION_NAME)(void) { return PyModule_Creat
 
 #: As little work as a verdict needs.
 QUICK: dict[str, Any] = {
+    "sandbox": "default",  # with fork servers; what needs namespaces asks for them
     "device": "cpu",
     "trials": 1,
     "modes": ("forward",),

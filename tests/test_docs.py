@@ -29,10 +29,12 @@ from test_page import make, mode
 
 import harness
 from harness import arguments, cli, doctor, results, run
+from harness.judge import build, lint, profiling, toolchain
 from harness.judge import evaluate as judge
-from harness.judge import lint, profiling, toolchain
 from harness.judge.baseline import Baseline
+from harness.judge.build import Build
 from harness.judge.profiling import Kernel, Profile
+from harness.judge.rows import Findings
 from harness.records import MODES, Row, Status
 from harness.watch import Watcher
 
@@ -85,7 +87,8 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(run, "ROOT", tmp_path)
     monkeypatch.setattr(arguments, "ROOT", tmp_path)
-    monkeypatch.setattr("harness.commands_rows.ROOT", tmp_path)
+    for module in ("cli", "commands_rows"):
+        monkeypatch.setattr(f"harness.{module}.ROOT", tmp_path)
     places = {"results_dir": tmp_path / "results", "cache_dir": tmp_path / "cache"}
     places |= {f"{kind}_dir": tmp_path / f"{kind}s" for kind in ("problem", "solution")}
     monkeypatch.setattr(run, "Request", functools.partial(run.Request, **places))
@@ -106,8 +109,11 @@ def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run, "open_case", case)
-    monkeypatch.setattr(judge, "evaluate", lambda case, solution, note: (_row(case, solution), {}))
-    monkeypatch.setattr(judge, "build_only", lambda *_: make(status=Status.BUILT))
+    built = Build(verdict=make(status=Status.BUILT).verdict, found=Findings(), total_s=1.0)
+    monkeypatch.setattr(
+        judge, "evaluate", lambda case, solution, note, **_: (_row(case, solution), {})
+    )
+    monkeypatch.setattr(build, "alone", lambda *_: built)
     monkeypatch.setattr(profiling, "take", lambda *_, **__: profile)
     monkeypatch.setattr(lint, "lint", lambda *_: [])
     monkeypatch.setattr(doctor, "examine", lambda *_: ())

@@ -113,6 +113,7 @@ def rows(request: pytest.FixtureRequest, folder: Path, *, in_full: bool = False)
             trick: judge(
                 trick.path,
                 catalog.load_problem(trick.path.parent.name, PROBLEMS),
+                sandbox="strict" if trick.strict else "default",
                 device="cuda" if trick.gpu else "cpu",
                 dtype=trick.dtype,
                 modes=trick.modes if in_full else (),

@@ -75,7 +75,7 @@ def open_case(
         note("reference: trying what it allows")
         surveyed = survey(known[0].reference, context.settings)
         stages, surveyed = without_misfits(known, surveyed)
-        work = limit.count(graded, differentiable=bool(surveyed.outputs))
+        work = limit.count(graded, differentiable=bool(surveyed.outputs), probe=stages[0].reference)
     except torch.OutOfMemoryError as error:
         raise ProblemError(
             f"the reference does not fit the device at size {size}", path=problem.path
@@ -86,16 +86,17 @@ def open_case(
     try:
         measured = Baseline()
         if modes:
-            measured = kept.measure(
-                context,
-                problem,
-                size=size,
-                modes=modes,
-                weights_seed=weights_seed,
-                flops=work.forward.flops > 0,
-                mix=surveyed.mixable,
-                note=lambda text: note(f"reference: {text}"),
-            )
+            with context.quiet():
+                measured = kept.measure(
+                    context,
+                    problem,
+                    size=size,
+                    modes=modes,
+                    weights_seed=weights_seed,
+                    flops=work.forward.flops > 0,
+                    mix=surveyed.mixable,
+                    note=lambda text: note(f"reference: {text}"),
+                )
     except baseline.BaselineError as error:
         raise ProblemError(
             f"the reference could not be measured: {error}", path=problem.path

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +23,11 @@ COMPILER_BYTES = 3 << 29  # a compiler over torch's headers takes about 1.5 GB
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """One run: settings, device, tools, and where builds and logs are kept."""
+    """One run: settings, device, tools, and where builds and logs are kept.
+
+    `quiet`, entered around whatever is timed, keeps builds away from it. `started` is told of
+    each worker.
+    """
 
     settings: Settings
     device: Device
@@ -32,6 +35,8 @@ class Context:
     run_id: str
     cache: Path
     logs: Path
+    quiet: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+    started: Callable[[Worker], None] = lambda worker: None
 
     @property
     def isolation(self) -> str:
@@ -64,7 +69,7 @@ class Context:
                 folder=folder,
                 log=self.log(name),
                 first={
-                    "build_cache": str(self._builds(salt)),
+                    "build_cache": str(self.builds(salt)),
                     "salt": salt,
                     "lean_builds": self.settings.lean_builds,
                 },
@@ -74,6 +79,7 @@ class Context:
             exposed = not trusted and self.isolation == isolation.PROCESS
             sources = Fingerprint.of(ROOT) if exposed else None
             with worker:
+                self.started(worker)
                 worker.start(self.settings.start_timeout_s)
                 yield worker
             if changed := sources.changed() if sources else []:
@@ -85,10 +91,11 @@ class Context:
         be loaded by later runs, only one that never loads a solution."""
         if self.isolation == isolation.PROCESS:
             return []
-        writable = [folder, self._builds(salt), *([self._compiled] if trusted else [])]
+        writable = [folder, self.builds(salt), *([self._compiled] if trusted else [])]
         return isolation.jail(folder, writable=writable, readable=[ROOT])
 
-    def _builds(self, salt: str) -> Path:
+    def builds(self, salt: str) -> Path:
+        """The folder of the builds of one solution."""
         return self.cache.resolve() / "builds" / salt
 
     @property
@@ -115,4 +122,4 @@ def compilers_at_once() -> int:
     import psutil
 
     memory = int(psutil.virtual_memory().available // COMPILER_BYTES)
-    return max(1, min(len(os.sched_getaffinity(0)), memory))
+    return max(1, min(cpu.cores(), memory))

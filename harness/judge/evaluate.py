@@ -10,7 +10,7 @@ import functools
 import secrets
 import time
 
-from harness.judge import audit, baseline, checks, toolchain
+from harness.judge import audit, baseline, build, checks, toolchain
 from harness.judge.baseline import Baseline
 from harness.judge.case import Case, Note
 from harness.judge.context import Context
@@ -23,9 +23,14 @@ from harness.records import Phase, Problem, Row, Solution, Status, Timing, Verdi
 
 
 def evaluate(
-    case: Case, solution: Solution, note: Note = lambda text: None
+    case: Case,
+    solution: Solution,
+    note: Note = lambda text: None,
+    *,
+    built_s: float | None = None,
 ) -> tuple[Row, dict[str, Timing]]:
-    """Judge one solution: its row, and the raw samples behind it."""
+    """Judge one solution: its row, and the raw samples behind it. `built_s`: seconds that its
+    builds took ahead of this, if they did."""
     began = time.monotonic()
     context, found = case.context, Findings()
     name = f"{case.problem.name}--{solution.name}"
@@ -34,11 +39,14 @@ def evaluate(
         with verdicts(phase, context, name, found):
             if refused := refusal(context, solution):
                 raise Ended(refused)
+            note("start")
             with context.worker(name, salt=solution.digest) as worker:
                 _build(case, solution, worker, phase, found, note)
                 outcome = _judge(case, worker, phase, found, note)
     except Ended as ended:
         outcome = ended.verdict
+    if built_s is not None:
+        found.build_s = built_s + (found.build_s or 0.0)
     found.check_s = phase.seconds(Phase.FORWARD, Phase.BACKWARD)
     found.measure_s = phase.seconds(Phase.TIME, Phase.MEMORY, Phase.PROFILE)
     modes = mode_results(case, found)
@@ -58,22 +66,11 @@ def evaluate(
     return result, found.timings
 
 
-def build_only(context: Context, problem: Problem, solution: Solution, note: Note) -> Row:
-    """Build one solution and run nothing: nvcc without a GPU is enough."""
-    began, found, phase = time.monotonic(), Findings(), Progress()
-    name = f"{problem.name}--{solution.name}"
-    try:
-        with verdicts(phase, context, name, found):
-            if solution.fault:
-                raise Ended(verdict(Status.CONTRACT_ERROR, Phase.FIND, solution.fault))
-            with context.worker(name, salt=solution.digest) as worker:
-                _order_build(context.settings.build_timeout_s, solution, worker, phase, found, note)
-                count = len(found.builds)
-                outcome = verdict(Status.BUILT, Phase.BUILD, f"{count} extension(s) built")
-    except Ended as ended:
-        outcome = ended.verdict
-    total_s = time.monotonic() - began
-    return row(context, problem, solution, outcome, size="", found=found, total_s=total_s)
+def build_only(
+    context: Context, problem: Problem, solution: Solution, note: Note = lambda text: None
+) -> Row:
+    """The row of a solution that is only built."""
+    return build.alone(context, problem, solution, note).row(context, problem, solution)
 
 
 def refusal(context: Context, solution: Solution) -> Verdict | None:
@@ -106,28 +103,10 @@ def _build(
 ) -> None:
     """Build, before the worker touches the device; then the problem and ModelNew."""
     settings = case.context.settings
-    _order_build(settings.build_timeout_s, solution, worker, phase, found, note)
+    build.order(settings.build_timeout_s, solution, worker, phase, found, note)
     phase.enter(Phase.LOAD)
     note("load")
     load(case, worker, found, case.stages[0])
-
-
-def _order_build(
-    timeout_s: float,
-    solution: Solution,
-    worker: Worker,
-    phase: Progress,
-    found: Findings,
-    note: Note,
-) -> None:
-    phase.enter(Phase.BUILD)
-    note("build")
-    answer = worker.ask(
-        "build", timeout_s=timeout_s, source=solution.source, file_name=solution.file_name
-    ).body["answer"]
-    found.note_builds(answer.get("builds"))
-    if solution.note:
-        found.notes.append(solution.note)
 
 
 def load(case: Case, worker: Worker, found: Findings, stage: Stage) -> None:
@@ -205,28 +184,30 @@ def _measure(
 ) -> None:
     """Times, memory, provenance; each claim is audited as it comes. Raises `Ended`."""
     settings, worker = case.context.settings, judged.worker
-    phase.enter(Phase.TIME)
-    for mode in modes:
-        timing = time_mode(
-            worker,
-            mode,
-            device=case.context.device,
-            settings=settings,
-            overhead_ms=case.baseline.overhead_ms,
-            mix=case.survey.mixable,
-            examiner=judged,
-            note=note,
-        )
-        found.timings[mode] = timing
-        if judged.wrong_reveal:
-            raise Ended(
-                verdict(
-                    Status.REJECTED,
-                    Phase.AUDIT,
-                    f"the output of a timed call ({mode}) is wrong: {judged.wrong_reveal}",
-                )
+    phase.enter(Phase.FIND)  # waiting for builds to end is neither checking nor measuring
+    with case.context.quiet():
+        phase.enter(Phase.TIME)
+        for mode in modes:
+            timing = time_mode(
+                worker,
+                mode,
+                device=case.context.device,
+                settings=settings,
+                overhead_ms=case.baseline.overhead_ms,
+                mix=case.survey.mixable,
+                examiner=judged,
+                note=note,
             )
-        found.flags += [f"{mode}:{flag}" for flag in timing.flags]
+            found.timings[mode] = timing
+            if judged.wrong_reveal:
+                raise Ended(
+                    verdict(
+                        Status.REJECTED,
+                        Phase.AUDIT,
+                        f"the output of a timed call ({mode}) is wrong: {judged.wrong_reveal}",
+                    )
+                )
+            found.flags += [f"{mode}:{flag}" for flag in timing.flags]
     worker.ask("forget", timeout_s=settings.call_timeout_s)
     phase.enter(Phase.MEMORY)
     note("memory")
@@ -237,6 +218,7 @@ def _measure(
         note("profile")
         provenance(case, worker, modes, found)
     phase.enter(Phase.AUDIT)
+    note("audit")
     found.flags += audit.moved_work(found.timings)
     for timing in found.timings.values():
         steps = case.work.steps(timing.mode)
@@ -258,15 +240,16 @@ def _current_baseline(case: Case, timing: Timing) -> Baseline:
     claim = audit.Claim(timing=timing, baseline=case.baseline, device=case.context.device)
     if not audit.in_doubt(claim):
         return case.baseline
-    return baseline.measure_again(
-        case.context,
-        case.problem,
-        case.baseline,
-        size=case.size,
-        mode=timing.mode,
-        weights_seed=case.weights_seed,
-        mix=case.survey.mixable,
-    )
+    with case.context.quiet():
+        return baseline.measure_again(
+            case.context,
+            case.problem,
+            case.baseline,
+            size=case.size,
+            mode=timing.mode,
+            weights_seed=case.weights_seed,
+            mix=case.survey.mixable,
+        )
 
 
 def provenance(case: Case, worker: Worker, modes: tuple[str, ...], found: Findings) -> None:

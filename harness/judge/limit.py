@@ -1,8 +1,10 @@
 """The least work that a problem is: bytes that must move, operations that must be done.
 
 Counted from the reference at the graded size. Bytes are those of unique storage: each input
-and parameter read once, each output and gradient written once. Operations are those that
-`torch.utils.flop_counter` has formulas for: matrix products, convolutions, attention; not
+and parameter read once, each output and gradient written once; of an input, only elements that
+the output can depend on, and in backward only inputs whose size some gradient depends on (where
+no more than signs, an order or indices count, forward could have kept those). Operations are those
+that `torch.utils.flop_counter` has formulas for: matrix products, convolutions, attention; not
 elementwise. Its own context manager hooks modules in a way that `autograd.grad` refuses.
 """
 
@@ -17,6 +19,7 @@ from torch.utils.flop_counter import flop_registry
 
 from harness.dispatch import DispatchMode
 from harness.draws import Draw, GradDraw
+from harness.judge import dependence
 from harness.judge.reference import Reference
 from harness.trees import walk_tensors
 from harness.trial import Result
@@ -48,24 +51,29 @@ class Work:
         return (self.backward,) if mode == "backward" else (self.forward, self.backward)
 
 
-def count(reference: Reference, *, differentiable: bool) -> Work:
-    """Count one call of the reference. Raises what the reference raises."""
+def count(reference: Reference, *, differentiable: bool, probe: Reference | None = None) -> Work:
+    """Count one call of the reference. `probe`: the same at a smaller size, to find out which
+    inputs backward needs. Raises what the reference raises."""
     draw = Draw(seed=1)
     with _FlopCounter() as counter:
         result = reference.call(draw)
     forward_flops = counter.total
-    parameters = _bytes([*reference.model.parameters(), *reference.model.buffers()])
-    inputs, outputs = _bytes(result.inputs) + parameters, _bytes(result.output)
-    forward = Step(read=inputs, written=outputs, flops=forward_flops)
+    values = dependence.values(reference, result)
+    inputs, outputs = _bytes(list(values.values())), _bytes(result.output)
     if not differentiable:
+        forward = Step(read=inputs, written=outputs, flops=forward_flops)
         return Work(forward=forward, backward=None)
     with _FlopCounter() as counter:
         result = reference.call(draw, GradDraw(seed=2))
+    needed = dependence.needed_by_backward(probe or reference)
+    read = _bytes([t for name, t in values.items() if name in needed])
     backward = Step(
-        read=inputs + outputs,
+        read=read + _bytes(list(result.grad_outputs.values())),
         written=_bytes([g for g in result.grads.values() if g is not None]),
         flops=counter.total - forward_flops,
     )
+    idle = sum(dependence.idle_bytes(reference, result, name) for name in result.grads)
+    forward = Step(read=inputs - idle, written=outputs, flops=forward_flops)
     return Work(forward=forward, backward=backward, proven=_proven(result))
 
 

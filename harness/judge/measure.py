@@ -101,6 +101,7 @@ def time_mode(
     `Worker.ask` does, and whatever `examiner` raises.
     """
     cuda = device.type == "cuda"
+    note(f"{mode}: warm-up")
     warm = worker.ask(
         "warm_up",
         timeout_s=settings.call_timeout_s,

@@ -188,6 +188,10 @@ class Worker:
         extra = ", most likely for want of memory" if name == "SIGKILL" else ""
         return f"the process died of {name}{extra}"
 
+    def stop(self) -> None:
+        """Tell it to end, from any thread: whoever waits for its answer meets a crash."""
+        self._process.terminate()
+
     def end(self) -> None:
         """End the worker and everything that it started; idempotent."""
         self._channel.close()

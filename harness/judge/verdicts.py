@@ -22,6 +22,7 @@ from harness.records import Phase, Status, Verdict
 _BY_KIND = {
     "contract": Status.CONTRACT_ERROR,
     "compile": Status.COMPILE_ERROR,
+    "compiler_killed": Status.COMPILE_ERROR,
     "out_of_memory": Status.OUT_OF_MEMORY,
     "problem": Status.RUNTIME_ERROR,  # the judge itself has tried the reference
     "machine": Status.HARNESS_ERROR,

@@ -36,7 +36,7 @@ from torch.utils import cpp_extension
 
 from harness import cpu
 from harness.worker import headers
-from harness.worker.faults import CompileFault, ContractFault, describe
+from harness.worker.faults import CompileFault, ContractFault, KilledFault, describe
 
 _MARKER = "built.json"
 _DIAGNOSTIC = re.compile(
@@ -192,7 +192,7 @@ class Builder:
             message = self._diagnose(log, folder, call)
             shutil.rmtree(folder, ignore_errors=True)
             if log.startswith("Error building extension"):
-                raise CompileFault(message, log) from None
+                raise (KilledFault if _killed(log) else CompileFault)(message, log) from None
             raise
         libraries = sorted(folder.glob("*.so"))
         if len(libraries) != 1:
@@ -215,7 +215,7 @@ class Builder:
 
     def _diagnose(self, log: str, folder: Path, call: Mapping[str, Any]) -> str:
         """One line: the first compiler diagnostic, where it is, and a hint where one is known."""
-        if any(_KILLED.search(line) for line in log.splitlines()):
+        if _killed(log):
             return "the compiler was killed, most likely for want of memory; lower max_jobs"
         hint = _hint(log, call)
         for line in log.splitlines():
@@ -243,6 +243,10 @@ class Builder:
         if len(own) == 1:
             return f"{self.source_name}:{own[0]} ({name}:{line}: `{text}`)"
         return f"{name}:{line}: `{text}`"
+
+
+def _killed(log: str) -> bool:
+    return any(_KILLED.search(line) for line in log.splitlines())
 
 
 def _named(names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -39,6 +39,12 @@ class CompileFault(Fault):
         self.log = log
 
 
+class KilledFault(CompileFault):
+    """The compiler was killed: with more memory, the same build may succeed."""
+
+    kind = "compiler_killed"
+
+
 class MachineFault(Fault):
     """The machine, not the solution, is at fault."""
 

@@ -1,0 +1,87 @@
+"""One build by itself: in a worker that runs nothing else, with a verdict of its own."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from harness.judge.baseline import Baseline
+from harness.judge.case import Note
+from harness.judge.context import Context
+from harness.judge.rows import Findings, row
+from harness.judge.sandbox import Worker
+from harness.judge.verdicts import Ended, Progress, verdict, verdicts
+from harness.records import Phase, Problem, Row, Solution, Status, Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build:
+    """What became of a build, and what it cost. `fault`: the kind of failure that the worker
+    told of, if it did."""
+
+    verdict: Verdict
+    found: Findings
+    total_s: float
+    fault: str | None = None
+
+    def row(
+        self,
+        context: Context,
+        problem: Problem,
+        solution: Solution,
+        size: str = "",
+        baseline: Baseline | None = None,
+    ) -> Row:
+        """The row of a solution that comes no further than this."""
+        return row(
+            context,
+            problem,
+            solution,
+            self.verdict,
+            size=size,
+            baseline=baseline,
+            found=self.found,
+            total_s=self.total_s,
+        )
+
+
+def alone(
+    context: Context, problem: Problem, solution: Solution, note: Note = lambda text: None
+) -> Build:
+    """Build one solution and run nothing: nvcc without a GPU is enough."""
+    began, found, phase = time.monotonic(), Findings(), Progress()
+    name, fault = f"{problem.name}--{solution.name}", None
+    try:
+        with verdicts(phase, context, name, found):
+            if solution.fault:
+                raise Ended(verdict(Status.CONTRACT_ERROR, Phase.FIND, solution.fault))
+            with context.worker(name, salt=solution.digest) as worker:
+                order(context.settings.build_timeout_s, solution, worker, phase, found, note)
+                count = len(found.builds)
+                outcome = verdict(Status.BUILT, Phase.BUILD, f"{count} extension(s) built")
+    except Ended as ended:
+        outcome, fault = ended.verdict, getattr(ended.__cause__, "kind", None)
+    total_s = time.monotonic() - began
+    return Build(verdict=outcome, found=found, total_s=total_s, fault=fault)
+
+
+def order(
+    timeout_s: float,
+    solution: Solution,
+    worker: Worker,
+    phase: Progress,
+    found: Findings,
+    note: Note,
+) -> None:
+    """Have a worker execute the solution's file, which builds what it builds.
+
+    Raises as `Worker.ask` does.
+    """
+    phase.enter(Phase.BUILD)
+    note("build")
+    answer = worker.ask(
+        "build", timeout_s=timeout_s, source=solution.source, file_name=solution.file_name
+    ).body["answer"]
+    found.note_builds(answer.get("builds"))
+    if solution.note:
+        found.notes.append(solution.note)
