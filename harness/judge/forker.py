@@ -1,10 +1,11 @@
 """The process of a fork server: it has imported what a worker needs, and forks workers.
 
-Run as a script, by path: `python -I forker.py ROOT DESCRIPTOR MODULE...`. It imports the
-modules, never touches CUDA, and is told nothing of a solution. A request on its socket brings
-what a worker is to execute, its environment and folder, and three descriptors: a control socket,
-the worker's channel, its log. It forks a warden, which forks the worker; both have what they
-would have if they had been started as programs.
+Run as a script, by path: `python -I forker.py ROOT DESCRIPTOR CORES MODULE...`. It imports the
+modules on those cores (OpenMP counts them when it is loaded; workers may have fewer), never touches
+CUDA, and is told nothing of a solution. A request on its socket brings what a worker is to execute,
+its environment, folder and cores, and three descriptors: a control socket, the worker's channel,
+its log. It forks a warden, which forks the worker; both have what they would have if they had been
+started as programs.
 
 On the control socket it tells which process the warden is, and later how that ended; when the
 judge shuts it, the warden is told to end. When the judge is gone this process ends, and by that
@@ -43,6 +44,7 @@ class Order:
     arguments: list[str]
     environment: dict[str, str]
     folder: str
+    cores: list[int]
 
     def execute(self) -> None:
         main = types.ModuleType("__main__")
@@ -149,6 +151,7 @@ def become(order: Order, *, channel: int, log: int) -> None:
                 os.close(int(file))
     os.environ.clear()
     os.environ.update(order.environment)
+    os.sched_setaffinity(0, order.cores)
     warden.confine()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # until somebody minds it
     if worker := os.fork():
@@ -156,16 +159,18 @@ def become(order: Order, *, channel: int, log: int) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     os.setsid()
     tempfile.tempdir = None  # where it was of the server's environment
-    _reseed()
+    _renew(len(order.cores))
 
 
-def _reseed() -> None:
-    """What has drawn its state from the system at import draws it again."""
+def _renew(cores: int) -> None:
+    """What was drawn from the system or counted at import is drawn and counted again."""
     random.seed()
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed()
     if torch := sys.modules.get("torch"):
         torch.default_generator.seed()
+        if torch.get_num_threads() > cores:
+            torch.set_num_threads(cores)
 
 
 def _with_channel(order: Order, channel: int) -> Order:
@@ -179,6 +184,7 @@ def _tell(control: socket.socket, **facts: Any) -> None:
 
 
 if __name__ == "__main__":
-    order = serve(sys.argv[1], int(sys.argv[2]), sys.argv[3:])
+    os.sched_setaffinity(0, map(int, sys.argv[3].split(",")))
+    order = serve(sys.argv[1], int(sys.argv[2]), sys.argv[4:])
     if order is not None:
         order.execute()

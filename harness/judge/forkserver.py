@@ -42,6 +42,7 @@ LATE = frozenset(
     }
 )
 _ROOT = Path(harness.__file__).resolve().parent.parent
+_CORES = sorted(os.sched_getaffinity(0))  # before any thread has been given fewer
 _FORKER = Path(__file__).with_name("forker.py")
 START_S = 120.0  # that a server may take to import
 FORK_S = 20.0  # that it may take to fork, once it has
@@ -101,7 +102,7 @@ class ForkServer:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-I", str(_FORKER), str(_ROOT), str(theirs.fileno())),
-                    *preloaded,
+                    *(",".join(map(str, _CORES)), *preloaded),
                 ],
                 cwd=self._folder,
                 env={k: v for k, v in environment.items() if k not in LATE} | places,
@@ -114,13 +115,14 @@ class ForkServer:
         self._within_s = START_S
 
     def start(self, code: str, arguments: Sequence[str], place: Place) -> Forked:
-        """A worker that executes `code` as `python -c` would; the number of its channel is its
-        last argument. Raises `ForkServerError`."""
+        """A worker that executes `code` as `python -c` would, on the calling thread's cores; the
+        number of its channel is its last argument. Raises `ForkServerError`."""
         order = {
             "code": code,
             "arguments": list(arguments),
             "environment": place.environment,
             "folder": str(place.folder),
+            "cores": sorted(os.sched_getaffinity(0)),
         }
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -179,8 +181,8 @@ _lock = threading.Lock()
 
 
 def shared(environment: dict[str, str]) -> ForkServer | None:
-    """The server for workers with this environment on these cores, started by the first who asks;
-    None where it has failed."""
+    """The server for workers with this environment, started by the first who asks; None where it
+    has failed."""
     with _lock:
         key = _key(environment)
         if key not in _servers:
@@ -199,10 +201,8 @@ def give_up(server: ForkServer, error: ForkServerError) -> None:
 
 
 def _key(environment: dict[str, str]) -> _Key:
-    """What a server has from its start: OpenMP counts the cores that it may use when it is
-    loaded."""
-    fixed = sorted((name, text) for name, text in environment.items() if name not in LATE)
-    return (*fixed, *sorted(os.sched_getaffinity(0)))
+    """What a server has from its start."""
+    return tuple(sorted((name, text) for name, text in environment.items() if name not in LATE))
 
 
 @atexit.register

@@ -92,17 +92,21 @@ def with_kept(now: Baseline, known: Baseline) -> Baseline:
 
 
 def _key(context: Context, problem: Problem, wanted: dict[str, Any]) -> str:
-    """A digest of everything that a baseline depends on."""
+    """A digest of everything that a baseline depends on. On a GPU the host's cores are not in it:
+    builds beside an evaluation take some of them, and eager is measured in any case."""
     threads, settings = torch.get_num_threads(), context.settings
     environment = device.environment(
         context.device, threads=settings.threads or threads, allow_tf32=settings.allow_tf32
     )
+    host: dict[str, Any] = {"cores": sorted(os.sched_getaffinity(0))}
+    if context.device.type == "cuda":
+        environment, host = dataclasses.replace(environment, cpu_threads=0), {}
     facts = {
         "problem": [problem.digest, problem.path],
         "wanted": wanted,
         "settings": settings.digest,
         "environment": dataclasses.asdict(environment),
-        "cpu": [cpu.digest(), sorted(os.sched_getaffinity(0))],
+        "cpu": [cpu.digest(), host],
         "harness": [harness.__version__, Fingerprint.of(ROOT).digests],
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]

@@ -125,6 +125,21 @@ def test_a_server_is_shared_by_workers_whose_environments_differ_in_what_is_read
     assert forkserver.shared({"HOME": "/a", "CXX": "clang++"}) is not first
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+@pytest.mark.parametrize("warm", [False, True], ids=["as a program", "forked"])
+def test_a_worker_has_the_cores_of_the_thread_that_asks(bench: Bench, warm: bool) -> None:
+    code = "import os, torch\nfacts = [sorted(os.sched_getaffinity(0)), torch.get_num_threads()]"
+    before = os.sched_getaffinity(0)
+    assert facts_of(bench, code, warm_workers=warm)[0] == sorted(before)
+    servers = len(forkserver._servers)
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        assert facts_of(bench, code, warm_workers=warm) == [[max(before)], 1]
+    finally:
+        os.sched_setaffinity(0, before)
+    assert len(forkserver._servers) == servers
+
+
 # --- what befalls the server ----------------------------------------------------------------------
 
 
