@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -267,12 +268,13 @@ def test_what_cannot_build_is_not_given_the_device(request_of: Any) -> None:
     assert row.verdict.status is Status.COMPILE_ERROR
 
 
-def test_an_interrupt_ends_all_builds(request_of: Any) -> None:
+@pytest.mark.parametrize("warm", [False, True], ids=["programs", "forked"])
+def test_an_interrupt_ends_all_builds(request_of: Any, warm: bool) -> None:
     sleeps = "import time\ntime.sleep(600)  # load_inline\n" + HONEST
 
     class Interrupting(Told):
         def begin(self, problem: str, solution: str, size: str) -> None:
-            while len(self.workers()) < 4:  # of each build its warden and its worker, at least
+            while len(self.workers()) < 4 + warm:  # of two builds, warden and worker
                 threading.Event().wait(0.05)
             self.seen = self.workers()
             raise KeyboardInterrupt
@@ -282,12 +284,11 @@ def test_an_interrupt_ends_all_builds(request_of: Any) -> None:
 
     before, told = set(psutil.Process().children(recursive=True)), Interrupting()
     request = request_of({"a/plain": HONEST, "b/one": sleeps, "b/two": sleeps, "b/three": sleeps})
-    # As programs: a fork server stays until the judge ends.
-    request = dataclasses.replace(
-        request, settings=dataclasses.replace(request.settings, warm_workers=False)
-    )
+    settings = dataclasses.replace(request.settings, sandbox="default", warm_workers=warm)
+    request = dataclasses.replace(request, settings=settings)
     two = Shares(builders=(0,), reserved=None, builds=2, jobs=1)
     with mock.patch.object(ahead, "shares", return_value=two), pytest.raises(KeyboardInterrupt):
         run.execute(request, told)
-    assert all(gone(process.pid) for process in told.seen)
-    assert not told.workers()
+    servers = {p for p in told.workers() if warm and p.ppid() == os.getpid()}  # those stay
+    assert told.workers() == servers
+    assert all(gone(process.pid) for process in told.seen - servers)
