@@ -150,7 +150,6 @@ class Meter:
 
     began: float = dataclasses.field(default_factory=time.monotonic)
     first_s: float | None = None
-    warnings: list[str] = dataclasses.field(default_factory=list)
 
     def begin(self, problem: str, solution: str, size: str) -> None: ...
 
@@ -158,7 +157,7 @@ class Meter:
         print(f"\r{time.monotonic() - self.began:6.1f} s: {text}", end="", flush=True)
 
     def warn(self, text: str) -> None:
-        self.warnings.append(text)
+        print("\nwarning:", text, flush=True)
 
     def row(self, row: Row) -> None:
         self.first_s = self.first_s or time.monotonic() - self.began
@@ -176,8 +175,6 @@ def measure(request: Request, devices: str, *, ray: bool = False) -> tuple[dict[
     wall_s = time.monotonic() - meter.began
     statuses = Counter(row.verdict.status.value for row in rows)
     print()
-    for warning in meter.warnings:
-        print("warning:", warning)
     line = {
         "device": rows[0].environment.device_name,
         "devices": count,

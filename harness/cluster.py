@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 PACKAGE = Path(__file__).resolve().parent
 LOOK_S = 0.5  # between looks at whether the run was ended meanwhile
 NOTE_S = 1.0  # notes are passed on no more often: they only say that a judge is alive
+SAID = 400  # characters of what Ray says
 SLACK_S = 60.0  # that an actor gets over its judge
 
 
@@ -75,16 +76,17 @@ def _joined(address: str | None) -> Any:
         ray = _ray()
     except ImportError:
         raise MachineError("--ray needs Ray: pip install .[ray]") from None
-    if (address or os.environ.get("RAY_ADDRESS", "")).startswith("ray://"):
+    # Left to itself, Ray joins whatever cluster it finds running here.
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    if address.startswith("ray://"):
         raise RequestError("--ray takes HOST:PORT or auto, on a node of the cluster; not ray://")
-    here = {} if address or os.environ.get("RAY_ADDRESS") else {"include_dashboard": False}
     try:
         ray.init(
             address=address,
             runtime_env={"py_modules": [str(PACKAGE)], "excludes": ["__pycache__"]},
             log_to_driver=False,
             logging_level="ERROR",
-            **here,
+            **({"include_dashboard": False} if address == "local" else {}),
         )
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise MachineError(f"no Ray cluster could be joined: {error}") from None
@@ -124,6 +126,8 @@ class RaySlot:
 
     def start(self, terms: Mapping[str, Any]) -> dict[str, Any]:
         ray = _ray()
+        if self._ended:
+            raise Lost("ended")
         if self._actor is None:
             self._actor = (
                 ray.remote(Relay)
@@ -135,13 +139,15 @@ class RaySlot:
                 )
                 .remote(self.kind, self.silence_s, self.command)
             )
-        self._wait(self._actor.__ray_ready__.remote(), None)  # however long there is no room
-        started = self._actor.start.remote(json.dumps(dict(terms)))
+        actor = self._actor
+        self._wait(actor.__ray_ready__.remote(), None)  # however long there is no room
+        started = actor.start.remote(json.dumps(dict(terms)))
         return self._told(self._wait(started, self.silence_s + SLACK_S))
 
     def judge(self, unit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        method = self._actor.judge.options(num_returns="streaming")
-        stream = method.remote(json.dumps(dict(unit)))
+        if (actor := self._actor) is None:
+            raise Lost("ended")
+        stream = actor.judge.options(num_returns="streaming").remote(json.dumps(dict(unit)))
         message: dict[str, Any] = {}
         while not {"done", "refused"} & set(message):
             message = self._told(self._wait(stream, self.silence_s + SLACK_S))
@@ -161,7 +167,7 @@ class RaySlot:
             return ray.get(what if isinstance(what, ray.ObjectRef) else next(what))
         except ray.exceptions.RayError as error:
             self._drop()
-            raise Lost(str(error).strip().splitlines()[0]) from None
+            raise Lost(" ".join(str(error).split())[:SAID]) from None
         except StopIteration:
             self._drop()
             raise Lost("it ended without an answer") from None

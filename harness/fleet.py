@@ -120,7 +120,7 @@ class _Fleet:
             self._add(slot)
         self.observer.begin(f"{len(self._posts)} devices", f"{self.writer.total} solutions", "")
         looked = time.monotonic()
-        while any(thread.is_alive() for thread in self._threads) or not self._tasks.empty():
+        while self._at_work() or not self._tasks.empty():
             with contextlib.suppress(queue.Empty):
                 self._tasks.get(timeout=TICK_S)()
             if time.monotonic() - looked > GROW_S and not self.backlog.finished:
@@ -129,6 +129,11 @@ class _Fleet:
                     self._add(slot)
         if not self.backlog.finished:
             raise MachineError(f"no judge is left: {self._last_words}")
+
+    def _at_work(self) -> bool:
+        """Whether anything may still come; a slot may wait for room that nobody needs any more."""
+        alive = any(thread.is_alive() for thread in self._threads)
+        return alive and not self.backlog.finished
 
     def end(self) -> None:
         """End all judges; rows that they said before are written."""

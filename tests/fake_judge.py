@@ -26,6 +26,9 @@ def main(house: Path, descriptor: int) -> None:
     told = json.loads((house / "house.json").read_text())
     wire = Wire(socket.socket(fileno=descriptor))
     terms = wire.receive()
+    with (house / "places").open("a") as places:
+        cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+        places.write(f"{os.environ.get('CUDA_VISIBLE_DEVICES')} {cores} {terms['neighbours']}\n")
     if "refusal" in told:
         wire.send({"refused": told["refusal"]})
     wire.send({"hello": {"environment": told["environment"]}})

@@ -191,6 +191,25 @@ def test_ctrl_c_ends_judges_on_all_nodes(nodes: Cluster, fakes: Fakes) -> None:
     assert all(gone(int(pid)) for entry in fakes.journal() for pid in entry[1:])
 
 
+def test_each_gpu_of_a_node_gets_a_judge_that_sees_it_alone_on_cores_of_its_own(
+    nodes: Cluster, fakes: Fakes
+) -> None:
+    """GPUs that Ray believes in: nothing touches them."""
+    node = nodes.add_node(num_cpus=2, num_gpus=2)
+    fakes.settings["device"] = "cuda"
+    deeds = DEEDS | {"a/0": "meets"}
+    assert set(verdicts(evaluate(nodes, fakes.request(deeds), fakes.command())).values()) == {
+        "pass"
+    }
+    places = (fakes.folder / "Fake 1" / "places").read_text().splitlines()
+    count = len(os.sched_getaffinity(0))
+    gpus, cores, neighbours = zip(*(place.split() for place in sorted(places)), strict=True)
+    assert gpus == ("0", "1")
+    assert neighbours == ("2", "2")
+    assert sum(len(own.split(",")) for own in cores) == max(2, count)
+    nodes.remove_node(node)
+
+
 def test_a_node_that_goes_costs_nobody_a_row(nodes: Cluster, fakes: Fakes) -> None:
     """Last of all: the cluster has one node less afterwards."""
     told = Told()
@@ -240,6 +259,30 @@ def test_without_ray_it_says_how_to_get_it(fakes: Fakes) -> None:
         pytest.raises(MachineError, match=r"pip install \.\[ray\]"),
     ):
         cluster.execute(fakes.request(DEEDS), None, Told())
+
+
+@pytest.mark.parametrize(
+    ("given", "variable", "joined"),
+    [(None, None, "local"), (None, "head:6379", "head:6379"), ("auto", "head:6379", "auto")],
+)
+def test_a_cluster_is_only_joined_where_one_is_named(
+    fakes: Fakes,
+    monkeypatch: pytest.MonkeyPatch,
+    given: str | None,
+    variable: str | None,
+    joined: str,
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("RAY_ADDRESS", variable)
+    ray = mock.Mock()
+    ray.init.side_effect = ConnectionError("not there")
+    with (
+        mock.patch.object(cluster, "_ray", return_value=ray),
+        pytest.raises(MachineError, match="no Ray cluster could be joined: not there"),
+    ):
+        cluster.execute(fakes.request(DEEDS), given, Told())
+    assert ray.init.call_args.kwargs["address"] == joined
 
 
 def test_an_address_of_another_kind_is_refused(fakes: Fakes) -> None:

@@ -6,8 +6,9 @@ import dataclasses
 import os
 import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from harness import fleet, host, results, run, units
 from harness.config import Settings
 from harness.errors import MachineError, RequestError
 from harness.records import Row
-from harness.slots import JUDGE, LocalSlot, Lost
+from harness.slots import JUDGE, LocalSlot, Lost, Slot
 
 WRONG = HONEST.replace("mean(dim=1)", "sum(dim=1)")
 
@@ -134,6 +135,32 @@ def test_one_place_alone_goes_on_whatever_dies(fakes: Fakes) -> None:
     deeds = {f"a/{n}": "dies" for n in range(3)} | {"a/9": "passes"}
     rows = evaluate(fakes, deeds, [fakes.command()])
     assert verdicts(rows) == {n: "pass" if n == "a/9" else "harness_error" for n in deeds}
+
+
+class NoRoom:
+    """A slot whose judge never gets a place, as on a cluster that is full."""
+
+    name = "slot without room"
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+
+    def start(self, terms: Any) -> dict[str, Any]:
+        self.ended.wait()
+        raise Lost("ended")
+
+    def judge(self, unit: Any) -> Iterator[dict[str, Any]]:
+        raise NotImplementedError
+
+    def end(self) -> None:
+        self.ended.set()
+
+
+def test_nobody_waits_for_a_place_that_is_not_needed(fakes: Fakes) -> None:
+    places: list[Slot] = [NoRoom(), *slots(fakes, fakes.command())]
+    rows = fleet.execute(fakes.request(DEEDS), places, Told(), device="cpu")
+    assert set(verdicts(rows).values()) == {"pass"}
+    assert written(fakes) == verdicts(rows)
 
 
 # --- places that are of no use ------------------------------------------------------------------
