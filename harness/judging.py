@@ -174,8 +174,8 @@ class _Teller:
             raw = samples.name_of(row.run_id, row.problem, row.solution)
             packed = _taken(samples.file_for(raw, self.folder / "raw"))
             log = _taken(Path(row.log), LOG_BYTES) if row.log else None
-            message["samples"] = packed and base64.b64encode(packed).decode()
-            message["log"] = log and log.decode(errors="replace")
+            message["samples"] = None if packed is None else base64.b64encode(packed).decode()
+            message["log"] = None if log is None else log.decode(errors="replace")
         self.wire.send(message)
 
 

@@ -72,7 +72,7 @@ class Writer:
         if not row.log:
             return row
         log = (folder / "logs" / row.run_id / Path(row.log).name).absolute()
-        if message.get("log"):
+        if message.get("log") is not None:
             _write(log, message["log"].encode())
         here = Path.cwd()
         named = log.relative_to(here) if log.is_relative_to(here) else log
