@@ -175,7 +175,8 @@ class Timing:
     of the faster units. `overhead_ms` has been taken off each unit of `calls` calls.
     `reference_wall_ms` and `solution_wall_ms`: one call by the wall clock, launches included.
     `stopwatch_ms`: one call of the solution by the judge's clock, with new values and a sample of
-    the output. `cores`: how many the worker's processes kept busy meanwhile.
+    the output; `stopwatch_host_ms`: what the host alone needs for it (CUDA, where no solution is
+    loaded). `cores`: how many the worker's processes kept busy meanwhile.
     """
 
     mode: str
@@ -187,6 +188,7 @@ class Timing:
     reference_wall_ms: float | None = None
     solution_wall_ms: float | None = None
     stopwatch_ms: float | None = None
+    stopwatch_host_ms: float | None = None
     cores: float | None = None
 
     @property

@@ -52,10 +52,10 @@ class Baseline:
         """The reference's times of one call, by each baseline measured beside it."""
         return [t.reference_ms for (_, m), t in self.timings.items() if m == mode]
 
-    def stopwatches(self, mode: str) -> list[tuple[float, float]]:
-        """(one call by the judge's clock, one call as it is timed) of eager, per measurement."""
+    def stopwatches(self, mode: str) -> list[Timing]:
+        """The timings of eager that were made by the judge's clock as well."""
         return [
-            (t.stopwatch_ms, t.solution_ms)
+            t
             for (name, m), t in self.timings.items()
             if m == mode and name.startswith(EAGER) and t.stopwatch_ms is not None
         ]
@@ -100,6 +100,7 @@ def measure(
     weights_seed: int,
     flops: bool,
     mix: bool = True,
+    touch: bool = False,
     note: Callable[[str], None] = lambda text: None,
 ) -> Baseline:
     """Measure everything about the reference alone. Raises `BaselineError`."""
@@ -110,6 +111,7 @@ def measure(
         weights_seed=weights_seed,
         flops=flops,
         mix=mix,
+        touch=touch,
     )
     notes: list[str] = []
     for name in (EAGER, *_compile_modes(context)):
@@ -132,6 +134,7 @@ class _Baselines:
     weights_seed: int
     flops: bool
     mix: bool
+    touch: bool
     found: Baseline = field(default_factory=Baseline)
 
     def measure(self, name: str, modes: tuple[str, ...], note: Callable[[str], None]) -> None:
@@ -154,6 +157,7 @@ class _Baselines:
                     settings=settings,
                     overhead_ms=self.found.overhead_ms,
                     mix=self.mix,
+                    touch=self.touch,
                     note=note,
                 )
         self.found = dataclasses.replace(self.found, timings=self.found.timings | timings)
@@ -193,6 +197,7 @@ def measure_again(
     mode: str,
     weights_seed: int,
     mix: bool = True,
+    touch: bool = False,
 ) -> Baseline:
     """`known` with one more timing of eager in `mode`: what the machine gives now.
 
@@ -210,6 +215,7 @@ def measure_again(
                 settings=context.settings,
                 overhead_ms=known.overhead_ms,
                 mix=mix,
+                touch=touch,
             )
     except FAILURES as error:
         raise BaselineError(str(error)) from error

@@ -93,6 +93,7 @@ def open_case(
                 weights_seed=weights_seed,
                 flops=work.forward.flops > 0,
                 mix=surveyed.mixable,
+                touch=not surveyed.mutates,
                 note=lambda text: note(f"reference: {text}"),
             )
     except baseline.BaselineError as error:

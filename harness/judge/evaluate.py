@@ -211,6 +211,7 @@ def _measure(
             settings=settings,
             overhead_ms=case.baseline.overhead_ms,
             mix=case.survey.mixable,
+            touch=not case.survey.mutates,
             examiner=judged,
             note=note,
         )
@@ -239,9 +240,11 @@ def _measure(
         steps = case.work.steps(timing.mode)
         limit_ms = sum(case.baseline.limit_ms(step) for step in steps)
         found.flags += audit.beats_limit(timing, limit_ms)
+        known = _current_baseline(case, timing)
+        found.flags += audit.unclocked(timing.mode, known)
         claim = audit.Claim(
             timing=timing,
-            baseline=_current_baseline(case, timing),
+            baseline=known,
             device=case.context.device,
             proven_bytes=case.work.proven * len(steps),
             threads=case.context.settings.threads,
@@ -263,6 +266,7 @@ def _current_baseline(case: Case, timing: Timing) -> Baseline:
         mode=timing.mode,
         weights_seed=case.weights_seed,
         mix=case.survey.mixable,
+        touch=not case.survey.mutates,
     )
 
 
