@@ -226,7 +226,8 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """Peak memory of one side, MiB: what a call needs beyond its inputs, plus the inputs."""
+    """Peak memory of one side, MiB: what a call needs beyond its inputs, plus the inputs.
+    `hidden_mib` of it was held around PyTorch's allocator and seen from outside."""
 
     inference_peak_mib: float | None = None
     training_peak_mib: float | None = None

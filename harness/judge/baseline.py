@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from harness.config import Settings
 from harness.judge.context import Context
 from harness.judge.limit import Step
 from harness.judge.measure import time_mode
-from harness.judge.sandbox import FAILURES, Worker, claimed
+from harness.judge.peaks import Peaks, peaks
+from harness.judge.sandbox import FAILURES, Worker
 from harness.records import Memory, Problem, Timing
 
 EAGER = "eager"  # the reference against itself
@@ -38,6 +36,7 @@ class Baseline:
     `timings` maps (baseline, mode) to a Timing in which the baseline is the "solution".
     `bandwidth` holds (share of bytes written, bytes per second) by rising share, `flops_per_s`
     the rate of a large matrix product, `overhead_ms` what an event pair costs.
+    `seen` is what that worker held of memory, as seen from outside.
     `notes` says of each `torch.compile` mode that failed how it did.
     """
 
@@ -47,6 +46,7 @@ class Baseline:
     flops_per_s: float | None = None
     overhead_ms: float = 0.0
     notes: tuple[str, ...] = ()
+    seen: Peaks = field(default_factory=Peaks)
 
     def reference_ms(self, mode: str) -> list[float]:
         """The reference's times of one call, by each baseline measured beside it."""
@@ -167,12 +167,14 @@ class _Baselines:
         answer = worker.ask("calibrate", timeout_s=settings.call_timeout_s, flops=self.flops).body[
             "answer"
         ]
+        found = peaks(self.context, worker, "reference", training="forward_backward" in modes)
         self.found = dataclasses.replace(
             self.found,
             bandwidth=tuple((float(share), float(rate)) for share, rate in answer["bandwidth"]),
             flops_per_s=answer["flops_per_s"],
             overhead_ms=float(answer["overhead_ms"]),
-            memory=peaks(settings, worker, "reference", training="forward_backward" in modes),
+            memory=found.memory,
+            seen=found,
         )
 
 
@@ -238,28 +240,4 @@ def prepare(
         weights_seed=weights_seed,
         allow_tf32=settings.allow_tf32,
         threads=settings.threads,
-    )
-
-
-def peaks(settings: Settings, worker: Worker, side: str, *, training: bool) -> Memory:
-    """Peak memory of one side. Raises as `Worker.ask` does."""
-    if not settings.measure_memory:
-        return Memory()
-    found = {}
-    for mode in ("forward", "forward_backward") if training else ("forward",):
-        answer = worker.ask(
-            "memory",
-            timeout_s=settings.call_timeout_s,
-            side=side,
-            mode=mode,
-            seed=secrets.randbits(48),
-        ).body["answer"]
-        with claimed():
-            found[mode] = float(answer["peak_mib"])
-            if not 0 <= found[mode] < math.inf:
-                raise ValueError(f"a peak of {found[mode]} MiB")
-            if answer.get("reset"):
-                raise ValueError("the peak of memory was reset while it was measured")
-    return Memory(
-        inference_peak_mib=found["forward"], training_peak_mib=found.get("forward_backward")
     )

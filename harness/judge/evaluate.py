@@ -15,6 +15,7 @@ from harness.judge.baseline import Baseline
 from harness.judge.case import Case, Note
 from harness.judge.context import Context
 from harness.judge.measure import time_mode
+from harness.judge.peaks import peaks
 from harness.judge.rows import Findings, mode_results, row
 from harness.judge.sandbox import Worker, WorkerFault, claimed
 from harness.judge.survey import Stage
@@ -229,7 +230,11 @@ def _measure(
     phase.enter(Phase.MEMORY)
     note("memory")
     training = "forward_backward" in modes
-    found.memory = baseline.peaks(settings, worker, "candidate", training=training)
+    seen = peaks(case.context, worker, "candidate", training=training)
+    found.memory, flags = seen.beside(case.baseline.seen)
+    found.flags += flags
+    if complaint := seen.complaint(case.work.proven):
+        raise Ended(verdict(Status.REJECTED, Phase.AUDIT, complaint))
     if settings.profile:
         phase.enter(Phase.PROFILE)
         note("profile")
