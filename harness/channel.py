@@ -79,6 +79,8 @@ class Channel:
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
+        self._poll = select.poll()  # not `select`, which knows no descriptor above 1023
+        self._poll.register(sock, select.POLLIN)
         self._shipped: list[torch.Tensor] = []
 
     def fileno(self) -> int:
@@ -174,7 +176,7 @@ class Channel:
         while done < len(view):
             if deadline is not None:
                 left = deadline - time.monotonic()
-                if left <= 0 or not select.select([self._socket], [], [], left)[0]:
+                if left <= 0 or not self._poll.poll(1e3 * left):
                     raise ChannelTimeout("no answer by the deadline")
             try:
                 count = self._socket.recv_into(view[done:])

@@ -11,10 +11,12 @@ What a solution does wrong is never an exception here: it is a verdict in a row.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import ClassVar
 
 NEAREST = 5  # names suggested at most
+_NO_CPU_MEMORY = re.compile(r"\[enforce fail at alloc_cpu\.cpp:\d+\] .*DefaultCPUAllocator: ")
 
 
 class HarnessError(Exception):
@@ -88,3 +90,9 @@ def hint(name: str, names: Iterable[str], what: str) -> str:
     shown = ", ".join(known[: 2 * NEAREST])
     more = f" and {len(known) - 2 * NEAREST} more" if len(known) > 2 * NEAREST else ""
     return f"the {what} are: {shown}{more}"
+
+
+def no_cpu_memory(error: BaseException) -> bool:
+    """Whether PyTorch's allocator of the CPU was refused memory, for which it has no type: it
+    raises a plain RuntimeError that begins so (c10/core/impl/alloc_cpu.cpp)."""
+    return type(error) is RuntimeError and bool(_NO_CPU_MEMORY.match(str(error)))

@@ -80,6 +80,8 @@ FLAGS: dict[str, str] = {
     "contended": "another process used the card meanwhile: measure again alone",
     "power_capped": "the card was at its power limit: times depend on the card's cooling",
     "below_resolution": "shorter than what can be told apart: take a larger size",
+    "memory_outside": "more memory was held than PyTorch counts; the peak shown includes it",
+    "unclocked": "too short for the judge's own clock: the claim rests on the other rules alone",
     "beats_limit": "faster than the limit that was measured, by less than a rejection needs",
     "work_moved": "work was moved from one phase to another: forward_backward is what counts",
     "quick": "a quick look: the backward was left out, the times are coarse",

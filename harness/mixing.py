@@ -17,6 +17,7 @@ import torch
 from harness.trees import walk_tensors
 
 FEW_ROWS = 8  # below, elements are mixed in place of rows
+TOUCHED = 1 / 16  # of each tensor, where values are renewed in part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,19 @@ def mixes(seed: int, seeds: list[int], count: int, *, mix: bool) -> list[tuple[i
     return chosen
 
 
+def touches(seed: int, before: list[tuple[int, Mix]], seeds: list[int]) -> list[tuple[int, Mix]]:
+    """For each call of `before` (as `mixes` gives it) the same draw, with a short stretch of
+    another mixed in: new values for a tenth of the price."""
+    source = random.Random(seed)
+    chosen = []
+    for first, _ in before:
+        second = source.randrange(len(seeds) - 1)
+        second += second >= first
+        begin = source.uniform(0, 1 - TOUCHED)
+        chosen.append((first, Mix(seed=seeds[second], begin=begin, end=begin + TOUCHED)))
+    return chosen
+
+
 def stretch(tensor: torch.Tensor, mix: Mix) -> torch.Tensor:
     """The part of `tensor` that `mix` replaces, as a view; empty for integers and single values."""
     if tensor.ndim == 0 or not tensor.numel() or not tensor.is_floating_point():
@@ -48,6 +62,9 @@ def stretch(tensor: torch.Tensor, mix: Mix) -> torch.Tensor:
     if tensor.shape[0] < FEW_ROWS and tensor.is_contiguous():
         tensor = tensor.view(-1)
     first, last = (round(at * tensor.shape[0]) for at in (mix.begin, mix.end))
+    if mix.end > mix.begin:  # something, however short
+        first = min(first, tensor.shape[0] - 1)
+        last = max(last, first + 1)
     return tensor.narrow(0, first, last - first)
 
 

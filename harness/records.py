@@ -176,7 +176,8 @@ class Timing:
     of the faster units. `overhead_ms` has been taken off each unit of `calls` calls.
     `reference_wall_ms` and `solution_wall_ms`: one call by the wall clock, launches included.
     `stopwatch_ms`: one call of the solution by the judge's clock, with new values and a sample of
-    the output. `cores`: how many the worker's processes kept busy meanwhile.
+    the output; `stopwatch_host_ms`: what the host alone needs for it (CUDA, where no solution is
+    loaded). `cores`: how many the worker's processes kept busy meanwhile.
     """
 
     mode: str
@@ -188,6 +189,7 @@ class Timing:
     reference_wall_ms: float | None = None
     solution_wall_ms: float | None = None
     stopwatch_ms: float | None = None
+    stopwatch_host_ms: float | None = None
     cores: float | None = None
 
     @property
@@ -225,7 +227,8 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """Peak memory of one side, MiB: what a call needs beyond its inputs, plus the inputs."""
+    """Peak memory of one side, MiB: what a call needs beyond its inputs, plus the inputs.
+    `hidden_mib` of it was held around PyTorch's allocator and seen from outside."""
 
     inference_peak_mib: float | None = None
     training_peak_mib: float | None = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
 import pickle
+import resource
 import socket
 import struct
 import threading
@@ -409,3 +411,18 @@ def test_the_deadline_is_for_the_message_not_for_each_byte(
         raw[1].receive(deadline=time.monotonic() + 0.3)
     stop.set()
     sender.join()
+
+
+def test_a_descriptor_above_1023_is_waited_for() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 2048)), hard))
+    a, b = socket.socketpair()
+    with a, b:
+        high = socket.socket(fileno=fcntl.fcntl(b.fileno(), fcntl.F_DUPFD, 1500))
+        channel = Channel(high)
+        with pytest.raises(ChannelTimeout):
+            channel.receive(deadline=time.monotonic() + 0.05)
+        Channel(a).send({"there": 1})
+        assert channel.receive(deadline=soon()).body == {"there": 1}
+        channel.close()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

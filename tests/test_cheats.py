@@ -33,7 +33,12 @@ def test_a_cheat_gets_no_credit(trick: Trick, rows: Rows) -> None:
     row = rows(trick)
     assert re.fullmatch(trick.expect, row.verdict.status.value), row.verdict
     assert re.search(trick.says, row.verdict.message), row.verdict
-    assert not [name for name, value in row.flat().items() if name.endswith("_speedup") and value]
+    if trick.peak_mib is None:
+        assert not [n for n, value in row.flat().items() if n.endswith("_speedup") and value]
+    else:  # what it hides is memory, and the row shows that
+        assert set(trick.flags) <= set(row.flags)
+        assert row.memory is not None
+        assert (row.memory.inference_peak_mib or 0.0) >= trick.peak_mib
 
 
 @pytest.mark.parametrize("trick", [p for p in parameters("honest") if "waves" in str(p.id)])
@@ -41,3 +46,5 @@ def test_honest_code_passes_under_the_same_settings(trick: Trick, rows: Rows) ->
     row = rows(trick)
     assert row.verdict.status.value == trick.expect, row.verdict
     assert row.modes["forward"].speedup is not None
+    assert set(trick.flags) <= set(row.flags)
+    assert "memory_outside" not in set(row.flags) - set(trick.flags)

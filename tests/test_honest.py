@@ -25,5 +25,6 @@ def test_honest_code_passes(trick: Trick, rows: Rows) -> None:
     row = rows(trick)
     assert row.verdict.status.value == trick.expect, row.verdict
     assert set(trick.flags) <= set(row.flags)
+    assert "memory_outside" not in set(row.flags) - set(trick.flags)
     refusals = {flag for flag in row.flags if flag.endswith("_only")} - {"library_only"}
     assert refusals <= set(trick.flags)

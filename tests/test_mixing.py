@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from harness.draws import Draw
-from harness.mixing import SAMPLES, Mix, mix_in, mixes, sample, stretch
+from harness.mixing import FEW_ROWS, SAMPLES, Mix, mix_in, mixes, sample, stretch, touches
 from harness.problem import Instance
 
 PAIRS = """
@@ -83,3 +83,16 @@ def test_samples_are_values_at_places_that_follow_from_the_seed(shape: tuple[int
     assert set(got.tolist()) <= set(tensor.reshape(-1).tolist())
     if tensor.numel() > SAMPLES:
         assert not torch.equal(got, sample(tensor, 2))
+
+
+def test_a_touch_keeps_the_draw_and_mixes_in_a_short_stretch_of_another() -> None:
+    seeds = [11, 12, 13]
+    before = mixes(5, seeds, 40, mix=True)
+    chosen = touches(6, before, seeds)
+    assert chosen == touches(6, before, seeds) != touches(7, before, seeds)
+    assert [first for first, _ in chosen] == [first for first, _ in before]
+    tensor = torch.zeros(FEW_ROWS, 4)
+    for first, mix in chosen:
+        assert mix.seed in seeds
+        assert mix.seed != seeds[first]
+        assert len(stretch(tensor, mix)) == 1

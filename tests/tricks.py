@@ -4,7 +4,8 @@ A file lies in a folder named after its problem (tests/mutants/problems/). Its d
 `expect: STATUS`, and may say `says: part of the message`, `flags: some that the row has` and
 `dtypes: those to judge it in` (float32). A cheat's says `defence: what stops it` too, and may say
 `modes: those to time`, `memory: measured` and `needs: strict` (isolation); its `expect` and `says`
-are regular expressions. Files whose name begins with `gpu_` need a device.
+are regular expressions. One that only hides memory passes: its `flags`, and `peak: MiB, at least`,
+say how that shows. Files whose name begins with `gpu_` need a device.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Trick:
     modes: tuple[str, ...] = ("forward",)
     strict: bool = False
     memory: bool = False
+    peak_mib: float | None = None
 
     @property
     def name(self) -> str:
@@ -76,6 +78,7 @@ def _read(path: Path) -> list[Trick]:
             modes=tuple(facts.get("modes", "forward").split()),
             strict=facts.get("needs") == "strict",
             memory=facts.get("memory") == "measured",
+            peak_mib=float(facts["peak"]) if "peak" in facts else None,
         )
         for dtype in facts.get("dtypes", "float32").split()
     ]
@@ -131,6 +134,7 @@ def table() -> str:
     lines = ["| trick | what it does | defence | verdict |", "|---|---|---|---|"]
     for trick in find("cheats"):
         verdict = trick.expect.replace("|", " or ") + (" (strict)" if trick.strict else "")
+        verdict = ", ".join([verdict, *(f"`{flag}`" for flag in trick.flags)])
         cells = (f"`{trick.path.stem}`", trick.summary, trick.defence, verdict)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"

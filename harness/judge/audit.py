@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from harness.judge.baseline import Baseline
 from harness.judge.device import Device
 from harness.judge.measure import ESCAPED_FLAG
-from harness.records import Timing
+from harness.records import Epoch, Timing
 
 REFERENCE_SHARE = {"cuda": 0.10, "cpu": 0.50}  # a CPU is shared with everything else
 REFERENCE_SLACK_MS = {"cuda": 0.005, "cpu": 0.05}
 #: By the judge's clock: of what a call of the reference takes there, how much more than claimed a
-#: call of the solution may take; and the least part that is the call itself, not the host's.
-STOPWATCH_SLACK = {"cuda": 0.25, "cpu": 0.25}
-STOPWATCH_SHARE = {"cuda": 0.6, "cpu": 0.5}
+#: call of the solution may take; and on CUDA, how much more of the host.
+STOPWATCH_SLACK = 0.25
+STOPWATCH_HOST_MS = 0.05
+UNCLOCKED = "unclocked"
 SPARE_CORES = 0.5
 FLOOR_SHARE = 0.95  # of the pins' bandwidth: nothing moves bytes faster
 BEATS_LIMIT = "beats_limit"
@@ -81,8 +82,12 @@ def reference_times(claim: Claim) -> str | None:
 
 def _faster_calls_ms(timing: Timing) -> float:
     """The lower quartile of a reference call, over all units."""
-    units = sorted(t for e in timing.epochs for b in e.blocks for t in b.reference_ms)
+    units = sorted(_units_ms(timing.epochs, "reference_ms"))
     return units[len(units) // 4]
+
+
+def _units_ms(epochs: tuple[Epoch, ...], side: str) -> list[float]:
+    return [t for e in epochs for b in e.blocks for t in getattr(b, side)]
 
 
 def stopwatch(claim: Claim) -> str | None:
@@ -90,19 +95,38 @@ def stopwatch(claim: Claim) -> str | None:
 
     What both readings hold besides the call (new values, the sample) cancels: a call may take
     what the reference's took, less the time that the claimed speedup saves."""
-    timing, kind = claim.timing, claim.device.type
-    found = timing.stopwatch_ms
-    allowed = [
-        known_ms * (1 + STOPWATCH_SLACK[kind]) - reference_ms * (1 - 1 / timing.interval.ratio)
-        for known_ms, reference_ms in claim.baseline.stopwatches(timing.mode)
-        if reference_ms >= STOPWATCH_SHARE[kind] * known_ms
-    ]
-    if found is None or not allowed or found <= max(allowed):
+    timing, readings = claim.timing, claim.baseline.stopwatches(claim.timing.mode)
+    found, ratio = timing.stopwatch_ms, timing.interval.ratio
+    if not readings:
         return None
+    allowed = max(_allowed_ms(reading, 1 - 1 / ratio) for reading in readings)
+    if found is not None and found <= allowed:
+        return None
+    took = "was not timed" if found is None else f"took {found:.4g} ms"
     return (
-        f"{timing.mode}: {timing.interval.ratio:.3g}x is claimed, but by the judge's clock a call "
-        f"took {found:.4g} ms, at most {max(allowed):.4g} ms with what such a call takes besides"
+        f"{timing.mode}: {ratio:.3g}x is claimed, but by the judge's clock a call "
+        f"{took}, at most {allowed:.4g} ms with what such a call takes besides"
     )
+
+
+def _allowed_ms(reading: Timing, saved: float) -> float:
+    """Milliseconds that a call may take by the judge's clock which claims to save a part of
+    `reading`'s, eager against itself. On CUDA never less than the host needs to order it."""
+    assert reading.stopwatch_ms is not None
+    call_ms = min(_units_ms(reading.epochs, "solution_ms"))  # a reading is the least of some, too
+    device_ms = reading.stopwatch_ms * (1 + STOPWATCH_SLACK) - call_ms * saved
+    host_ms = reading.stopwatch_host_ms
+    if host_ms is None:
+        return device_ms
+    return max(device_ms, host_ms * (1 + STOPWATCH_SLACK) + STOPWATCH_HOST_MS)
+
+
+def unclocked(mode: str, baseline: Baseline) -> list[str]:
+    """The flag `MODE:unclocked` where `stopwatch` could refute no claim at all: a call is so short
+    beside what else a reading holds that the reference itself would pass as infinitely fast."""
+    readings = baseline.stopwatches(mode)
+    blind = [r for r in readings if (r.stopwatch_ms or 0.0) <= _allowed_ms(r, 1.0)]
+    return [f"{mode}:{UNCLOCKED}"] if blind else []
 
 
 def cores(claim: Claim) -> str | None:
@@ -132,7 +156,7 @@ def physical_floor(claim: Claim) -> str | None:
     if rate is None:
         return None
     floor_ms = FLOOR_SHARE * claim.proven_bytes / rate * 1e3
-    fastest = min(t for e in claim.timing.epochs for b in e.blocks for t in b.solution_ms)
+    fastest = min(_units_ms(claim.timing.epochs, "solution_ms"))
     if fastest >= floor_ms:
         return None
     return (

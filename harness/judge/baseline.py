@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from harness.config import Settings
 from harness.judge.context import Context
 from harness.judge.limit import Step
 from harness.judge.measure import time_mode
-from harness.judge.sandbox import FAILURES, Worker, claimed
+from harness.judge.peaks import Peaks, peaks
+from harness.judge.sandbox import FAILURES, Worker
 from harness.records import Memory, Problem, Timing
 
 EAGER = "eager"  # the reference against itself
@@ -38,6 +36,7 @@ class Baseline:
     `timings` maps (baseline, mode) to a Timing in which the baseline is the "solution".
     `bandwidth` holds (share of bytes written, bytes per second) by rising share, `flops_per_s`
     the rate of a large matrix product, `overhead_ms` what an event pair costs.
+    `seen` is what that worker held of memory, as seen from outside.
     `notes` says of each `torch.compile` mode that failed how it did. `kept` names the baselines
     that an earlier run has measured (`judge/kept.py`).
     """
@@ -49,6 +48,7 @@ class Baseline:
     overhead_ms: float = 0.0
     notes: tuple[str, ...] = ()
     kept: frozenset[str] = frozenset()
+    seen: Peaks = field(default_factory=Peaks)
 
     def reference_ms(self, mode: str) -> list[float]:
         """The reference's times of one call, by each baseline measured beside it in this run."""
@@ -58,10 +58,10 @@ class Baseline:
             if m == mode and name not in self.kept
         ]
 
-    def stopwatches(self, mode: str) -> list[tuple[float, float]]:
-        """(one call by the judge's clock, one call as it is timed) of eager, per measurement."""
+    def stopwatches(self, mode: str) -> list[Timing]:
+        """The timings of eager that were made by the judge's clock as well."""
         return [
-            (t.stopwatch_ms, t.solution_ms)
+            t
             for (name, m), t in self.timings.items()
             if m == mode and name.startswith(EAGER) and t.stopwatch_ms is not None
         ]
@@ -107,6 +107,7 @@ def measure(
     flops: bool,
     mix: bool = True,
     known: bool = False,
+    touch: bool = False,
     note: Callable[[str], None] = lambda text: None,
 ) -> Baseline:
     """Measure everything about the reference alone; where the rest is `known`, eager.
@@ -121,6 +122,7 @@ def measure(
         flops=flops,
         mix=mix,
         known=known,
+        touch=touch,
     )
     notes: list[str] = []
     for name in (EAGER, *(() if known else _compile_modes(context))):
@@ -144,6 +146,7 @@ class _Baselines:
     flops: bool
     mix: bool
     known: bool
+    touch: bool
     found: Baseline = field(default_factory=Baseline)
 
     def measure(self, name: str, modes: tuple[str, ...], note: Callable[[str], None]) -> None:
@@ -166,6 +169,7 @@ class _Baselines:
                     settings=settings,
                     overhead_ms=self.found.overhead_ms,
                     mix=self.mix,
+                    touch=self.touch,
                     note=note,
                 )
         self.found = dataclasses.replace(self.found, timings=self.found.timings | timings)
@@ -179,15 +183,14 @@ class _Baselines:
             bandwidth=rates,
             flops=self.flops and rates,
         ).body["answer"]
-        if not self.known:
-            training = "forward_backward" in modes
-            memory = peaks(settings, worker, "reference", training=training)
-            self.found = dataclasses.replace(self.found, memory=memory)
+        seen = peaks(self.context, worker, "reference", training="forward_backward" in modes)
         self.found = dataclasses.replace(
             self.found,
             bandwidth=tuple((float(share), float(rate)) for share, rate in answer["bandwidth"]),
             flops_per_s=answer["flops_per_s"],
             overhead_ms=float(answer["overhead_ms"]),
+            memory=seen.memory,
+            seen=seen,
         )
 
 
@@ -212,6 +215,7 @@ def measure_again(
     mode: str,
     weights_seed: int,
     mix: bool = True,
+    touch: bool = False,
 ) -> Baseline:
     """`known` with one more timing of eager in `mode`: what the machine gives now.
 
@@ -229,6 +233,7 @@ def measure_again(
                 settings=context.settings,
                 overhead_ms=known.overhead_ms,
                 mix=mix,
+                touch=touch,
             )
     except FAILURES as error:
         raise BaselineError(str(error)) from error
@@ -251,28 +256,4 @@ def prepare(
         weights_seed=weights_seed,
         allow_tf32=settings.allow_tf32,
         threads=settings.threads,
-    )
-
-
-def peaks(settings: Settings, worker: Worker, side: str, *, training: bool) -> Memory:
-    """Peak memory of one side. Raises as `Worker.ask` does."""
-    if not settings.measure_memory:
-        return Memory()
-    found = {}
-    for mode in ("forward", "forward_backward") if training else ("forward",):
-        answer = worker.ask(
-            "memory",
-            timeout_s=settings.call_timeout_s,
-            side=side,
-            mode=mode,
-            seed=secrets.randbits(48),
-        ).body["answer"]
-        with claimed():
-            found[mode] = float(answer["peak_mib"])
-            if not 0 <= found[mode] < math.inf:
-                raise ValueError(f"a peak of {found[mode]} MiB")
-            if answer.get("reset"):
-                raise ValueError("the peak of memory was reset while it was measured")
-    return Memory(
-        inference_peak_mib=found["forward"], training_peak_mib=found.get("forward_backward")
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from harness.errors import ProblemError
+from harness.errors import ProblemError, no_cpu_memory
 from harness.judge import baseline, kept, limit
 from harness.judge.baseline import Baseline
 from harness.judge.context import Context
@@ -76,7 +76,9 @@ def open_case(
         surveyed = survey(known[0].reference, context.settings)
         stages, surveyed = without_misfits(known, surveyed)
         work = limit.count(graded, differentiable=bool(surveyed.outputs), probe=stages[0].reference)
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if not (isinstance(error, torch.OutOfMemoryError) or no_cpu_memory(error)):
+            raise
         raise ProblemError(
             f"the reference does not fit the device at size {size}", path=problem.path
         ) from error
@@ -95,6 +97,7 @@ def open_case(
                     weights_seed=weights_seed,
                     flops=work.forward.flops > 0,
                     mix=surveyed.mixable,
+                    touch=not surveyed.mutates,
                     note=lambda text: note(f"reference: {text}"),
                 )
     except baseline.BaselineError as error:

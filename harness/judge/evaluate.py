@@ -15,6 +15,7 @@ from harness.judge.baseline import Baseline
 from harness.judge.case import Case, Note
 from harness.judge.context import Context
 from harness.judge.measure import time_mode
+from harness.judge.peaks import peaks
 from harness.judge.rows import Findings, mode_results, row
 from harness.judge.sandbox import Worker, WorkerFault, claimed
 from harness.judge.survey import Stage
@@ -195,6 +196,7 @@ def _measure(
                 settings=settings,
                 overhead_ms=case.baseline.overhead_ms,
                 mix=case.survey.mixable,
+                touch=not case.survey.mutates,
                 examiner=judged,
                 note=note,
             )
@@ -212,7 +214,11 @@ def _measure(
     phase.enter(Phase.MEMORY)
     note("memory")
     training = "forward_backward" in modes
-    found.memory = baseline.peaks(settings, worker, "candidate", training=training)
+    seen = peaks(case.context, worker, "candidate", training=training)
+    found.memory, flags = seen.beside(case.baseline.seen)
+    found.flags += flags
+    if complaint := seen.complaint(case.work.proven):
+        raise Ended(verdict(Status.REJECTED, Phase.AUDIT, complaint))
     if settings.profile:
         phase.enter(Phase.PROFILE)
         note("profile")
@@ -224,9 +230,11 @@ def _measure(
         steps = case.work.steps(timing.mode)
         limit_ms = sum(case.baseline.limit_ms(step) for step in steps)
         found.flags += audit.beats_limit(timing, limit_ms)
+        known = _current_baseline(case, timing)
+        found.flags += audit.unclocked(timing.mode, known)
         claim = audit.Claim(
             timing=timing,
-            baseline=_current_baseline(case, timing),
+            baseline=known,
             device=case.context.device,
             proven_bytes=case.work.proven * len(steps),
             threads=case.context.settings.threads,
@@ -249,6 +257,7 @@ def _current_baseline(case: Case, timing: Timing) -> Baseline:
             mode=timing.mode,
             weights_seed=case.weights_seed,
             mix=case.survey.mixable,
+            touch=not case.survey.mutates,
         )
 
 

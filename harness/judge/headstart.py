@@ -5,6 +5,7 @@ Both imports take seconds, and run side by side. Nothing that this module import
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from harness.config import Settings
@@ -18,4 +19,5 @@ def take(settings: Settings) -> None:
     environment = toolchain.worker_environment(
         toolchain.find(), folder=Path(), visible_devices="", arch=None, max_jobs=1
     )
-    forkserver.shared({k: v for k, v in environment.items() if k not in forkserver.LATE})
+    with contextlib.suppress(OSError):  # it will be said when a worker is needed
+        forkserver.shared({k: v for k, v in environment.items() if k not in forkserver.LATE})

@@ -29,7 +29,7 @@ from harness.judge import baseline, device
 from harness.judge.baseline import Baseline
 from harness.judge.context import ROOT, Context
 from harness.judge.fingerprint import Fingerprint
-from harness.records import Memory, Problem
+from harness.records import Problem
 
 #: How far eager may be from what it took: two runs on one H200 differed by 0.08 %; a CPU is
 #: shared with everything else.
@@ -45,13 +45,15 @@ def measure(
     weights_seed: int,
     flops: bool,
     mix: bool = True,
+    touch: bool = False,
     note: Callable[[str], None] = lambda text: None,
 ) -> Baseline:
     """As `baseline.measure`, with what an earlier run has found where that still holds.
 
     Raises `BaselineError`.
     """
-    wanted: dict[str, Any] = {"size": size, "modes": modes, "flops": flops, "mix": mix}
+    wanted: dict[str, Any] = {"size": size, "modes": modes, "flops": flops}
+    wanted |= {"mix": mix, "touch": touch}
     asked: dict[str, Any] = wanted | {"weights_seed": weights_seed, "note": note}
     if context.settings.quick:  # which measures nothing but eager
         return baseline.measure(context, problem, **asked)
@@ -85,7 +87,6 @@ def with_kept(now: Baseline, known: Baseline) -> Baseline:
         now,
         timings=now.timings | kept,
         kept=frozenset(name for name, _ in kept),
-        memory=known.memory,
         bandwidth=known.bandwidth,
         flops_per_s=known.flops_per_s,
     )
@@ -119,7 +120,6 @@ def _save(file: Path, found: Baseline) -> None:
             {"baseline": name, "timing": dataclasses.asdict(timing)}
             for (name, _), timing in found.timings.items()
         ],
-        "memory": dataclasses.asdict(found.memory),
         "bandwidth": found.bandwidth,
         "flops_per_s": found.flops_per_s,
     }
@@ -141,7 +141,6 @@ def _load(file: Path) -> Baseline | None:
         flops = content["flops_per_s"]
         return Baseline(
             timings=timings,
-            memory=Memory(**content["memory"]),
             bandwidth=tuple((float(share), _rate(rate)) for share, rate in content["bandwidth"]),
             flops_per_s=None if flops is None else _rate(flops),
         )

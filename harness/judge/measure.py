@@ -90,13 +90,14 @@ def time_mode(
     settings: Settings,
     overhead_ms: float = 0.0,
     mix: bool = True,
+    touch: bool = False,
     examiner: Examiner | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> Timing:
     """Time one mode until its interval is narrow enough or its budget is spent.
 
     `overhead_ms`: what an event pair costs, measured where no solution was loaded. `mix`: whether
-    the reference takes inputs that are mixed of two draws.
+    the reference takes inputs that are mixed of two draws, and `touch`: leaves them as they are.
     `examiner` gets to see timed calls that are chosen after they have been made. Raises as
     `Worker.ask` does, and whatever `examiner` raises.
     """
@@ -123,6 +124,7 @@ def time_mode(
         settings=settings,
         overhead_ms=overhead_ms if gated else 0.0,
         mix=mix,
+        touch=touch,
         examiner=examiner,
     )
     began = time.monotonic()
@@ -133,7 +135,7 @@ def time_mode(
             note(f"{mode}: epoch {len(timing.epochs)}")
             if enough(timing, steps, settings, time.monotonic() - began):
                 break
-    stopwatch_ms, cores = stopwatch.read(
+    reading = stopwatch.read(
         worker,
         mode,
         course.inputs,
@@ -145,8 +147,9 @@ def time_mode(
     unsettled = timing.interval.half_width > SETTLED_HALF_WIDTH and UNSTABLE not in timing.flags
     return dataclasses.replace(
         timing,
-        stopwatch_ms=stopwatch_ms,
-        cores=cores,
+        stopwatch_ms=reading.call_ms,
+        stopwatch_host_ms=reading.host_ms,
+        cores=reading.cores,
         flags=(*timing.flags, *((UNSTABLE,) if unsettled else ())),
     )
 
@@ -184,6 +187,7 @@ class _Course:
     settings: Settings
     overhead_ms: float
     mix: bool
+    touch: bool
     examiner: Examiner | None
     inputs: Inputs = field(default_factory=Inputs)
     epochs: list[Epoch] = field(default_factory=list)
@@ -191,7 +195,7 @@ class _Course:
 
     def epoch(self, monitor: Monitor) -> None:
         """Order one epoch, drop its disturbed blocks, look at one of its outputs."""
-        self.inputs = Inputs.fresh(self.steps.sets, mix=self.mix)
+        self.inputs = Inputs.fresh(self.steps.sets, mix=self.mix, touch=self.touch)
         order_seed = secrets.randbits(48)
         began = time.monotonic()
         answer = self.worker.ask(

@@ -164,13 +164,21 @@ class Worker:
     def cpu_s(self) -> float:
         """Seconds of processor time that the worker's processes have used, all together."""
         total = 0.0
-        with contextlib.suppress(psutil.NoSuchProcess):
-            for process in psutil.Process(self._process.pid).children(recursive=True):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    times = process.cpu_times()
-                    total += times.user + times.system
-                    total += times.children_user + times.children_system
+        for process in self._processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                total += times.user + times.system
+                total += times.children_user + times.children_system
         return total
+
+    def pids(self) -> list[int]:
+        """The worker's processes, as this process numbers them."""
+        return [process.pid for process in self._processes()]
+
+    def _processes(self) -> list[psutil.Process]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return psutil.Process(self._process.pid).children(recursive=True)
+        return []
 
     def _obituary(self) -> str:
         """How the process ended, for people."""

@@ -2,7 +2,9 @@
 
 The judge names the inputs with its order and has a sample of every call's output with the answer,
 so neither can the work be done before nor be put off. What else a reading holds (the refill,
-the sample) it holds for the reference too, where no solution is loaded.
+the sample) it holds for the reference too, where no solution is loaded. Where the reference leaves
+its inputs alone and takes mixtures, only a sixteenth of each is renewed, so that most of a reading
+is the call even where that is a single pass over the inputs.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any, Protocol
 
 from harness.draws import Draw
 from harness.judge.sandbox import Worker, WorkerLied, claimed
-from harness.mixing import mixes
+from harness.mixing import Mix, mixes, touches
 from harness.trees import map_tensors, walk_tensors
 
 READING_MS = 40.0  # of calls per reading, about
@@ -27,16 +29,19 @@ MAX_SAMPLE_BYTES = 64 << 20
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
     """What the calls of an epoch run on: mixtures of the draws of `seeds`, one more than there
-    are input sets, each with gradients of its outputs."""
+    are input sets, each with gradients of its outputs. `touch`: whether values may be renewed in
+    part, which needs `mix` and a reference that leaves its inputs as they are."""
 
     seeds: tuple[int, ...] = ()
     grad_seeds: tuple[int, ...] = ()
     mix: bool = True
+    touch: bool = False
 
     @classmethod
-    def fresh(cls, sets: int, *, mix: bool) -> Inputs:
+    def fresh(cls, sets: int, *, mix: bool, touch: bool = False) -> Inputs:
         """From secret seeds that are not used again."""
         return cls(
+            touch=mix and touch,
             seeds=tuple(secrets.randbits(48) for _ in range(sets + 1)),
             grad_seeds=tuple(secrets.randbits(48) for _ in range(sets)),
             mix=mix,
@@ -45,7 +50,19 @@ class Inputs:
     def draw(self, mix_seed: int, call: int) -> tuple[Draw, int]:
         """The inputs of one of the calls that got their values by `mix_seed`, and the seed of the
         gradients of its outputs."""
-        chosen = mixes(mix_seed, list(self.seeds), len(self.grad_seeds), mix=self.mix)
+        return self._draw(self._mixes(mix_seed), call)
+
+    def draw_touched(self, settle_seed: int, mix_seed: int, call: int) -> tuple[Draw, int]:
+        """The same for a call whose inputs got `settle_seed`'s values, then `mix_seed`'s: those
+        in part, or without `touch` as a whole."""
+        if not self.touch:
+            return self.draw(mix_seed, call)
+        return self._draw(touches(mix_seed, self._mixes(settle_seed), list(self.seeds)), call)
+
+    def _mixes(self, seed: int) -> list[tuple[int, Mix]]:
+        return mixes(seed, list(self.seeds), len(self.grad_seeds), mix=self.mix)
+
+    def _draw(self, chosen: list[tuple[int, Mix]], call: int) -> tuple[Draw, int]:
         first, mix = chosen[call]
         return Draw(seed=self.seeds[first], mix=mix), self.grad_seeds[call]
 
@@ -66,6 +83,16 @@ class Examiner(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """`call_ms`: a call by the judge's clock. `cores`: how many the worker's processes kept busy
+    meanwhile. `host_ms`: what the host alone needs for such a call; only of a trusted worker."""
+
+    call_ms: float
+    cores: float
+    host_ms: float | None = None
+
+
 def read(
     worker: Worker,
     mode: str,
@@ -75,31 +102,49 @@ def read(
     cuda: bool,
     timeout_s: float,
     examiner: Examiner | None,
-) -> tuple[float, float]:
-    """Milliseconds of a call by the judge's clock, and how many cores the worker's processes kept
-    busy meanwhile. `call_ms`: about what a call takes.
+) -> Reading:
+    """Time calls of `mode`. `call_ms`: about what one takes. Without an `examiner` the worker is
+    one that never loads a solution.
 
     On a CPU that others use too, processor time may be less than has passed, and then counts.
     Raises as `Worker.ask` does, and whatever `examiner` raises.
     """
     calls = min(MAX_CALLS, max(1, math.ceil(READING_MS / call_ms)))
     passes = math.ceil(calls / len(inputs.grad_seeds))
+    settle_seed = secrets.randbits(48)
+    settled = worker.ask(
+        "settle",
+        timeout_s=timeout_s,
+        mode=mode,
+        mix_seed=settle_seed,
+        touch=inputs.touch,
+        host=cuda and examiner is None,
+    ).body["answer"]
+    order = _Order(mode=mode, inputs=inputs, passes=passes, settle_seed=settle_seed + 1)
     before_s = worker.cpu_s()
-    spans_s = [_reading(worker, mode, inputs, passes, timeout_s, examiner) for _ in range(READINGS)]
+    spans_s = [_reading(worker, order, timeout_s, examiner) for _ in range(READINGS)]
     busy_s = worker.cpu_s() - before_s
     least_s = min(spans_s) if cuda else min(*spans_s, busy_s / len(spans_s))
-    return 1e3 * least_s / (passes * len(inputs.grad_seeds)), busy_s / sum(spans_s)
+    return Reading(
+        call_ms=1e3 * least_s / (passes * len(inputs.grad_seeds)),
+        cores=busy_s / sum(spans_s),
+        host_ms=None if examiner else settled.get("host_ms"),
+    )
 
 
-def _reading(
-    worker: Worker,
-    mode: str,
-    inputs: Inputs,
-    passes: int,
-    timeout_s: float,
-    examiner: Examiner | None,
-) -> float:
+@dataclass(frozen=True, kw_only=True)
+class _Order:
+    """What each reading orders, each with seeds of its own."""
+
+    mode: str
+    inputs: Inputs
+    passes: int
+    settle_seed: int
+
+
+def _reading(worker: Worker, order: _Order, timeout_s: float, examiner: Examiner | None) -> float:
     """Seconds from an order to its whole answer, of which one call is looked at."""
+    mode, inputs, passes = order.mode, order.inputs, order.passes
     mix_seed, sample_seed = secrets.randbits(48), secrets.randbits(48)
     began = time.monotonic()
     message = worker.ask(
@@ -111,6 +156,7 @@ def _reading(
         mix_seed=mix_seed,
         sample_seed=sample_seed,
         passes=passes,
+        touch=inputs.touch,
     )
     span_s = time.monotonic() - began
     sets = len(inputs.grad_seeds)
@@ -120,7 +166,7 @@ def _reading(
             raise WorkerLied("not every call that was ordered has a sample")
     if examiner is not None:
         unit, call = secrets.randbelow(passes), secrets.randbelow(sets)
-        draw, grad_seed = inputs.draw(mix_seed + unit + 1, call)
+        draw, grad_seed = inputs.draw_touched(order.settle_seed, mix_seed + unit + 1, call)
         one: Any = map_tensors(lambda tensor: tensor[unit * sets + call], samples)
         examiner.sampled(mode, draw, grad_seed, sample_seed, one)
     return span_s

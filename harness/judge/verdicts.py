@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import torch
 
-from harness.errors import ProblemError
+from harness.errors import ProblemError, no_cpu_memory
 from harness.judge import baseline, checks
 from harness.judge.context import Context
 from harness.judge.rows import Findings
@@ -89,7 +89,9 @@ def verdicts(phase: Progress, context: Context, name: str, found: Findings) -> I
     except baseline.BaselineError as error:
         text = f"the reference could not be measured again: {error}"
         raise Ended(verdict(Status.HARNESS_ERROR, phase.now, text)) from error
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if not (isinstance(error, torch.OutOfMemoryError) or no_cpu_memory(error)):
+            raise
         text = "no memory left for the judge's reference beside the worker; use a smaller --size"
         raise Ended(verdict(Status.HARNESS_ERROR, phase.now, text)) from error
 

@@ -1,7 +1,8 @@
 """What went wrong while a solution ran, as an answer for the judge.
 
 The one place where an exception of the solution becomes data. The judge maps `kind` and the
-phase to a verdict; it never decides by words in a message.
+phase to a verdict; it never decides by words in a message, but for one that PyTorch gives no type
+(`no_cpu_memory`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 
 from harness.binding import NoBackward
-from harness.errors import ProblemError
+from harness.errors import ProblemError, no_cpu_memory
 
 MAX_TRACEBACK = 200_000  # characters kept of a traceback or compiler log
 
@@ -59,7 +60,7 @@ def describe(error: BaseException, *, phase_kind: str = "exception") -> dict[str
         kind = "problem"
     elif isinstance(error, NoBackward):
         kind = "no_backward"
-    elif isinstance(error, torch.OutOfMemoryError | MemoryError):
+    elif isinstance(error, torch.OutOfMemoryError | MemoryError) or no_cpu_memory(error):
         kind = "out_of_memory"
     else:
         kind = phase_kind

@@ -42,6 +42,16 @@ class Pool:
             raw.copy_(one)
             stretch(raw, mix).copy_(stretch(other, mix))
 
+    @torch.no_grad()
+    def touch(self, inputs: list[Any], index: int, before: Mix, mix: Mix) -> None:
+        """The same for inputs that hold draw `index`, but for the stretch of `before`."""
+        second = dict(walk_tensors(self.values(self.seeds.index(mix.seed)), ""))
+        first = dict(walk_tensors(self.values(index), ""))
+        for path, tensor in walk_tensors(inputs, ""):
+            raw = tensor.data
+            stretch(raw, before).copy_(stretch(first[path], before))
+            stretch(raw, mix).copy_(stretch(second[path], mix))
+
 
 def _memory_bytes(device: torch.device) -> int:
     if device.type == "cuda":

@@ -223,8 +223,19 @@ class Session:
             mix_seed=order["mix_seed"],
             sample_seed=order["sample_seed"],
             passes=order["passes"],
+            touch=order["touch"],
         )
         return {}, {"samples": samples}
+
+    def settle(self, order: dict[str, Any]) -> Answer:
+        """The values that the judge's clock begins from; with `host`, what the host needs."""
+        assert self.timer is not None
+        self.timer.settle(order["mix_seed"])
+        if not order["host"]:
+            return {}, {}
+        host_ms = self.timer.host_ms(order["mode"], touch=order["touch"])
+        self.timer.settle(order["mix_seed"])
+        return {"host_ms": host_ms}, {}
 
     def forget(self, order: dict[str, Any]) -> Answer:
         """Let go of the inputs and outputs of the last timing."""
@@ -246,8 +257,9 @@ class Session:
         try:
             peak = memory.peak_mib(self.instance, side, order["mode"], order["seed"], base)
         except memory.PeakReset:
-            return {"peak_mib": 0.0, "reset": True}, {}
-        return {"peak_mib": peak, "reset": False}, {}
+            return {"peak_mib": 0.0, "held_mib": 0.0, "reset": True}, {}
+        held = memory.reserved_mib() if self.instance.device.type == "cuda" else peak
+        return {"peak_mib": peak, "held_mib": held, "reset": False}, {}
 
     def profile(self, order: dict[str, Any]) -> Answer:
         """Which kernels one call of `mode` ran, and the share that are the solution's own."""
@@ -327,6 +339,7 @@ ORDERS: dict[str, Callable[[Session, dict[str, Any]], Answer]] = {
     "warm_up": Session.warm_up,
     "epoch": Session.epoch,
     "reveal": Session.reveal,
+    "settle": Session.settle,
     "stopwatch": Session.stopwatch,
     "forget": Session.forget,
     "memory": Session.memory,

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from harness.mixing import mixes, sample
+from harness.mixing import Mix, mixes, sample, touches
 from harness.problem import Instance
 from harness.trees import map_tensors, stack, walk_tensors
 from harness.worker.calls import CallSet, Side, plain
@@ -30,6 +30,7 @@ KEEP_BYTES = 64 << 20  # outputs kept per epoch for the judge to choose from
 RETURN_BYTES = 1 << 30  # up to this much memory goes back to the driver between epochs
 WALL_CALLS = 20  # calls of the ungated wall-clock estimate, at most
 WALL_MS = 1.0  # and about as long
+HOST_PASSES = 3
 _monotonic_ns = time.monotonic_ns
 
 
@@ -38,7 +39,8 @@ class Timer:
     """The two sides, and what is kept of the last epoch for the judge to look at.
 
     `mix`: whether inputs may be mixed of two draws. `kept`: outputs by the number of their unit,
-    which is that of the mixture of values that it ran on.
+    which is that of the mixture of values that it ran on. `held`: the mixtures that the input
+    sets hold now.
     """
 
     instance: Instance
@@ -51,6 +53,7 @@ class Timer:
     pool: Pool | None = None
     mix_seed: int = 0
     number: int = 0
+    held: list[tuple[int, Mix]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         gc.collect()
@@ -158,12 +161,30 @@ class Timer:
         """Give every input set values that no call has seen, where its tensors are."""
         assert self.pool is not None
         self.number += 1
-        chosen = mixes(self.mix_seed + self.number, self.pool.seeds, len(self.sets), mix=self.mix)
-        for calls, (first, mix) in zip(self.sets, chosen, strict=True):
+        seeds = self.pool.seeds
+        self.held = mixes(self.mix_seed + self.number, seeds, len(self.sets), mix=self.mix)
+        for calls, (first, mix) in zip(self.sets, self.held, strict=True):
             self.pool.fill(calls.inputs, first, mix)
 
-    def stopwatch(self, mode: str, *, mix_seed: int, sample_seed: int, passes: int) -> Any:
-        """Calls of the candidate that the judge times, on values that follow from `mix_seed`.
+    def touch(self) -> None:
+        """The same in part: a short stretch of each input set gets other values."""
+        assert self.pool is not None
+        self.number += 1
+        before, seeds = self.held, self.pool.seeds
+        self.held = touches(self.mix_seed + self.number, before, seeds)
+        for calls, (first, mix), (_, old) in zip(self.sets, self.held, before, strict=True):
+            self.pool.touch(calls.inputs, first, old, mix)
+
+    def settle(self, mix_seed: int) -> None:
+        """Give every input set the values that `stopwatch` with `touch` then changes in part."""
+        self.mix_seed, self.number = mix_seed, 0
+        self.refresh()
+
+    def stopwatch(
+        self, mode: str, *, mix_seed: int, sample_seed: int, passes: int, touch: bool
+    ) -> Any:
+        """Calls of the candidate that the judge times, on values that follow from `mix_seed`:
+        whole new ones, or with `touch` new ones in part, which leaves more of the time to the call.
 
         A sample of what each call returned, stacked, at places that follow from `sample_seed`:
         so the work cannot be put off until after the answer.
@@ -171,9 +192,25 @@ class Timer:
         self.mix_seed, self.number = mix_seed, 0
         samples: list[Any] = []
         for _ in range(passes):
-            self.refresh()
+            self.touch() if touch else self.refresh()
             samples += [self._sampled(mode, calls, sample_seed) for calls in self.sets]
         return stack(samples)
+
+    def host_ms(self, mode: str, *, touch: bool) -> float:
+        """Milliseconds that the host alone needs for a call of `stopwatch`, on an idle device.
+
+        The least of a few passes: in the first one it also waits for a copy to the device.
+        """
+        spans: list[int] = []
+        for _ in range(HOST_PASSES):
+            if self.instance.device.type == "cuda":
+                torch.cuda.synchronize()
+            began = _monotonic_ns()
+            self.touch() if touch else self.refresh()
+            kept = [self._sampled(mode, calls, 0) for calls in self.sets]
+            spans.append(_monotonic_ns() - began)
+            del kept
+        return min(spans) / 1e6 / len(self.sets)
 
     def _sampled(self, mode: str, calls: CallSet, seed: int) -> Any:
         output = self.candidate.run(mode, calls, self.candidate.prepare(mode, calls))

@@ -18,7 +18,7 @@ from harness.judge.device import Device
 from harness.judge.measure import Plan, enough, plan, time_mode
 from harness.judge.monitor import CONTENDED, POWER_CAPPED, THROTTLED, Monitor
 from harness.judge.sandbox import WorkerLied
-from harness.mixing import mixes
+from harness.mixing import mixes, touches
 from harness.records import Block, Epoch, Timing
 
 SETTINGS = Settings(**(QUICK | {"epochs_min": 3, "epochs_max": 6, "mode_budget_s": 1e4}))
@@ -46,6 +46,8 @@ class Fake:
         self.orders.append((order, arguments))
         if order == "warm_up":
             answer: dict[str, Any] = {"ms": self.ms, "wall_ms": self.ms, "host_bound": False}
+        elif order == "settle":
+            answer = {"host_ms": 0.1} if arguments["host"] else {}
         elif order == "stopwatch":
             self.passes = arguments["passes"]
             samples = {"samples": torch.zeros(self.passes * self.sets, 1)}
@@ -253,6 +255,31 @@ def test_a_call_of_every_reading_of_the_judges_clock_is_looked_at() -> None:
     assert len(eyes.sampled_) == stopwatch.READINGS
     orders = [arguments for order, arguments in worker.orders if order == "stopwatch"]
     assert len({order["mix_seed"] for order in orders}) == len(orders)
+
+
+def test_what_the_judges_clock_times_is_renewed_in_part_and_the_judge_knows_how() -> None:
+    worker, eyes = Fake(reference_ms=0.05, candidate_ms=0.05), Eyes()
+    timing(worker, examiner=eyes, touch=True)
+    seeds = worker.epochs()[-1]["seeds"]
+    (settled,) = (arguments for order, arguments in worker.orders if order == "settle")
+    orders = [arguments for order, arguments in worker.orders if order == "stopwatch"]
+    base = mixes(settled["mix_seed"] + 1, seeds, worker.sets, mix=True)
+    for order, (_, draw, *_) in zip(orders, eyes.sampled_, strict=True):
+        assert order["touch"] is True
+        units = range(1, order["passes"] + 1)
+        known = [touches(order["mix_seed"] + unit, base, seeds) for unit in units]
+        assert draw in [Draw(seed=seeds[n], mix=mix) for chosen in known for n, mix in chosen]
+
+
+@pytest.mark.parametrize(("examiner", "asked"), [(None, True), (Eyes(), False)])
+def test_what_the_host_needs_is_asked_only_where_no_solution_is_loaded(
+    examiner: Any, asked: bool
+) -> None:
+    worker = Fake()
+    found = timing(worker, GPU, examiner=examiner)
+    (settled,) = (arguments for order, arguments in worker.orders if order == "settle")
+    assert settled["host"] is asked
+    assert found.stopwatch_host_ms == (0.1 if asked else None)
 
 
 def test_without_mixing_no_draw_is_mixed() -> None:

@@ -22,6 +22,13 @@ class OutOfMemory(Exception):
     """Only called so."""
 
 
+def refused() -> BaseException:
+    """What torch raises where the CPU has no memory left."""
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(1 << 50)
+    return caught.value
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "message"),
     [
@@ -31,6 +38,9 @@ class OutOfMemory(Exception):
         (SystemExit(0), "exception", "SystemExit: 0"),
         (MemoryError(), "out_of_memory", "MemoryError: "),
         (torch.OutOfMemoryError("tried"), "out_of_memory", "OutOfMemoryError: tried"),
+        (refused(), "out_of_memory", "RuntimeError: [enforce fail"),
+        (RuntimeError("no: " + str(refused())), "exception", "RuntimeError: no"),
+        (ValueError(str(refused())), "exception", "ValueError: [enforce"),
         (OutOfMemory("out of memory"), "exception", "OutOfMemory: out of memory"),
         (RuntimeError("compile error: CUDA out of memory"), "exception", "RuntimeError: compile"),
         (ContractFault("broken"), "contract", "broken"),

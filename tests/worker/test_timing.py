@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from harness.mixing import mixes, sample
+from harness.mixing import mixes, sample, touches
 from harness.problem import Draw, Instance
 from harness.worker import meters, pool, timing
 from harness.worker.calls import CallSet, Side, call_set
@@ -201,12 +201,29 @@ def test_an_output_that_is_a_view_of_an_input_keeps_its_values() -> None:
 def test_a_stopwatch_samples_every_call_on_values_of_the_judges(mode: str) -> None:
     of = timer([])
     epoch(of, mode, seeds=[8, 9, 7], grad_seeds=[3, 4])
-    samples = of.stopwatch(mode, mix_seed=70, sample_seed=5, passes=2)
+    samples = of.stopwatch(mode, mix_seed=70, sample_seed=5, passes=2, touch=False)
     outputs = samples if mode == "forward" else samples[0]
     draws = [draw for number in (1, 2) for draw in drawn(number, [8, 9, 7], 2, 70)]
     assert len(outputs) == 4
     for draw, got in zip(draws, outputs, strict=True):
         assert torch.equal(got, sample(2 * instance().inputs(draw)[0], 5))
+
+
+def test_what_is_renewed_in_part_is_what_the_judge_works_out() -> None:
+    of = timer([])
+    seeds = [8, 9, 7]
+    epoch(of, seeds=seeds, grad_seeds=[3, 4])
+    pointers = [calls.inputs[0].data_ptr() for calls in of.sets]
+    of.settle(50)
+    settled = mixes(51, seeds, 2, mix=True)
+    samples = of.stopwatch("forward", mix_seed=70, sample_seed=5, passes=3, touch=True)
+    chosen = [one for number in (1, 2, 3) for one in touches(70 + number, settled, seeds)]
+    for (first, mix), got in zip(chosen, samples, strict=True):
+        inputs = instance().inputs(Draw(seed=seeds[first], mix=mix))
+        assert torch.equal(got, sample(2 * inputs[0], 5))
+    assert len({tuple(row.tolist()) for row in samples}) == 6
+    assert [calls.inputs[0].data_ptr() for calls in of.sets] == pointers
+    assert of.host_ms("forward", touch=True) > 0
 
 
 def test_a_gate_that_opened_is_tried_again_on_other_values() -> None:

@@ -1,4 +1,4 @@
-"""The method of the events that the harness holds returns a tenth for its own units.
+"""The method of the events that the harness holds returns a third for its own units.
 
 expect: rejected
 says: by the judge's clock
@@ -17,7 +17,7 @@ real = meters.CudaMeter.unit
 def unit(self, side, mode, sets):
     found = real(self, side, mode, sets)
     if side.name == "candidate":
-        found.ms /= 10
+        found.ms /= 3
     return found
 
 

@@ -1,7 +1,7 @@
-"""On new values the host waits, so that the unit is repeated; then a cache is ready.
+"""The first attempt of a unit opens the gate on purpose; the second gets what the first computed.
 
 expect: rejected
-says: a timed call|judge
+says: the output of a timed call
 defence: new values at every attempt
 """
 
@@ -13,23 +13,26 @@ import torch
 DEVICES = ("cuda",)
 
 
-def timed():
-    """Whether a unit is being timed."""
+def meter():
+    """What times the unit that is under way, if any."""
     frame = sys._getframe()
     while frame is not None and frame.f_code.co_name != "unit":
         frame = frame.f_back
-    return frame is not None
+    return frame and frame.f_locals["self"]
 
 
 class ModelNew(torch.nn.Module):
-    kept = (None, None)
+    def __init__(self):
+        super().__init__()
+        self.ready = {}
 
     def forward(self, x):
-        if not timed():
-            return torch.tanh(torch.exp(torch.sin(x))).mean(dim=1)
-        pointer, output = self.kept
-        if pointer == x.data_ptr():
-            return output
-        time.sleep(0.002)
-        self.kept = (x.data_ptr(), torch.tanh(torch.exp(torch.sin(x))).mean(dim=1))
-        return self.kept[1]
+        timing = meter()
+        if timing is not None and x.data_ptr() in self.ready:
+            return self.ready.pop(x.data_ptr())
+        output = torch.tanh(torch.exp(torch.sin(x))).mean(dim=1)
+        if timing is not None:
+            self.ready[x.data_ptr()] = output
+            time.sleep(0.001)  # the gate is shorter
+            timing._gate_s = 200e-6  # and stays so
+        return output
