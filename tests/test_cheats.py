@@ -33,18 +33,17 @@ def test_a_cheat_gets_no_credit(trick: Trick, rows: Rows) -> None:
     row = rows(trick)
     assert re.fullmatch(trick.expect, row.verdict.status.value), row.verdict
     assert re.search(trick.says, row.verdict.message), row.verdict
-    if trick.peak_mib is None:
-        assert not [n for n, value in row.flat().items() if n.endswith("_speedup") and value]
-    else:  # what it hides is memory, and the row shows that
-        assert set(trick.flags) <= set(row.flags)
-        assert row.memory is not None
-        assert (row.memory.inference_peak_mib or 0.0) >= trick.peak_mib
+    assert trick.agrees(row), row.flat()
 
 
-@pytest.mark.parametrize("trick", [p for p in parameters("honest") if "waves" in str(p.id)])
+#: Problems whose honest controls are timed here: much work a call, one pass over the inputs, inputs
+#: that the reference changes in place, and random numbers. `benchmarks/red_team.py` times them all.
+TIMED = ("waves", "sums", "optimiser_step", "dropout", "large")
+CONTROLS = [p for p in parameters("honest") if p.values[0].path.parent.name in TIMED]
+
+
+@pytest.mark.parametrize("trick", CONTROLS)
 def test_honest_code_passes_under_the_same_settings(trick: Trick, rows: Rows) -> None:
     row = rows(trick)
-    assert row.verdict.status.value == trick.expect, row.verdict
+    assert trick.agrees(row), (row.verdict, row.flags)
     assert row.modes["forward"].speedup is not None
-    assert set(trick.flags) <= set(row.flags)
-    assert "memory_outside" not in set(row.flags) - set(trick.flags)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +53,25 @@ class Trick:
     @property
     def gpu(self) -> bool:
         return self.path.stem.startswith("gpu_")
+
+    @property
+    def honest(self) -> bool:
+        return self.path.parent.parent.name == "honest"
+
+    def agrees(self, row: Row) -> bool:
+        """Whether a row is what the file says. What is no honest control gets no speedup at all,
+        not even one below 1: it would be honest code under another name, and show nothing. One
+        that hides memory has that in its peak."""
+        if not re.fullmatch(self.expect, row.verdict.status.value):
+            return False
+        if not re.search(self.says, row.verdict.message) or not set(self.flags) <= set(row.flags):
+            return False
+        if self.honest:
+            return "memory_outside" not in set(row.flags) - set(self.flags)
+        if self.peak_mib is not None:
+            peak = row.memory and row.memory.inference_peak_mib
+            return (peak or 0.0) >= self.peak_mib
+        return not [n for n, value in row.flat().items() if n.endswith("_speedup") and value]
 
 
 Rows = Callable[[Trick], Row]
@@ -100,6 +120,23 @@ def _marks(trick: Trick) -> list[pytest.MarkDecorator]:
 IN_FULL: dict[str, Any] = {"real_baseline": True, "profile": True}
 
 
+def options(trick: Trick) -> dict[str, Any]:
+    """How a trick is judged where nothing is timed."""
+    return {
+        "sandbox": "strict" if trick.strict else "default",
+        "device": "cuda" if trick.gpu else "cpu",
+        "dtype": trick.dtype,
+        "modes": (),
+        "threads": 1,
+        "measure_memory": trick.memory,
+    }
+
+
+def judged_in_full(trick: Trick) -> dict[str, Any]:
+    """How a trick is judged where it could earn something."""
+    return options(trick) | {"modes": trick.modes} | IN_FULL
+
+
 @contextlib.contextmanager
 def rows(request: pytest.FixtureRequest, folder: Path, *, in_full: bool = False) -> Iterator[Rows]:
     """The rows of the tricks that a module's tests were selected for, judged side by side.
@@ -116,13 +153,7 @@ def rows(request: pytest.FixtureRequest, folder: Path, *, in_full: bool = False)
             trick: judge(
                 trick.path,
                 catalog.load_problem(trick.path.parent.name, PROBLEMS),
-                sandbox="strict" if trick.strict else "default",
-                device="cuda" if trick.gpu else "cpu",
-                dtype=trick.dtype,
-                modes=trick.modes if in_full else (),
-                threads=1,
-                measure_memory=trick.memory,
-                **(IN_FULL if in_full else {}),
+                **(judged_in_full(trick) if in_full else options(trick)),
             )
             for trick in tricks
         }

@@ -15,7 +15,7 @@ DEVICES = ("cuda",)
 class ModelNew(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.staging = torch.zeros(256 << 20, dtype=torch.uint8).pin_memory()
+        self.staging = torch.zeros(256 << 20, dtype=torch.uint8, device="cpu").pin_memory()
 
     def forward(self, x):
         return torch.tanh(torch.exp(torch.sin(x))).mean(dim=1)
