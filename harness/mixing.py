@@ -1,8 +1,9 @@
 """Values that no call has seen yet, for the price of a copy; and samples of what a call returned.
 
-A mixture is rows of two draws side by side. Every value stays where its own draw put it, and
-tensors of equal length are mixed in step. Integers, which may be a permutation or sorted, are
-taken from one draw as a whole. Judge and worker both work it out from the same seeds.
+A mixture is rows of two draws side by side, times a factor of its own: so no row comes again
+either. Every value stays where its own draw put it, and tensors of equal length are mixed in step.
+Integers, which may be a permutation or sorted, are taken from one draw as a whole, and single
+values are left alone. Judge and worker both work it out from the same seeds.
 """
 
 from __future__ import annotations
@@ -17,41 +18,46 @@ import torch
 from harness.trees import walk_tensors
 
 FEW_ROWS = 8  # below, elements are mixed in place of rows
+FACTORS = (0.9, 1.0)
 TOUCHED = 1 / 16  # of each tensor, where values are renewed in part
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mix:
-    """A stretch of each tensor, `begin` to `end` of its length, that another seed's draw gives."""
+    """A stretch of each tensor, `begin` to `end` of its length, that another seed's draw gives;
+    then all of it times `factor`."""
 
     seed: int
     begin: float
     end: float
+    factor: float = 1.0
 
 
 def mixes(seed: int, seeds: list[int], count: int, *, mix: bool) -> list[tuple[int, Mix]]:
     """For each of `count` calls, the number of the draw of `seeds` that gives its values, and
-    what of another is mixed in: without `mix`, nothing."""
+    what of another is mixed in and the factor: without `mix`, nothing and 1."""
     source = random.Random(seed)
     chosen = []
     for _ in range(count):
         first, second = source.sample(range(len(seeds)), 2)
         begin = source.uniform(0, 0.75)
         end = begin + (source.uniform(0.25, 1 - begin) if mix else 0.0)
-        chosen.append((first, Mix(seed=seeds[second], begin=begin, end=end)))
+        factor = source.uniform(*FACTORS) if mix else 1.0
+        chosen.append((first, Mix(seed=seeds[second], begin=begin, end=end, factor=factor)))
     return chosen
 
 
 def touches(seed: int, before: list[tuple[int, Mix]], seeds: list[int]) -> list[tuple[int, Mix]]:
-    """For each call of `before` (as `mixes` gives it) the same draw, with a short stretch of
-    another mixed in: new values for a tenth of the price."""
+    """For each call of `before` (as `mixes` gives it) the same draw and factor, with a short
+    stretch of another mixed in: new values for a tenth of the price."""
     source = random.Random(seed)
     chosen = []
-    for first, _ in before:
+    for first, was in before:
         second = source.randrange(len(seeds) - 1)
         second += second >= first
         begin = source.uniform(0, 1 - TOUCHED)
-        chosen.append((first, Mix(seed=seeds[second], begin=begin, end=begin + TOUCHED)))
+        end = begin + TOUCHED
+        chosen.append((first, Mix(seed=seeds[second], begin=begin, end=end, factor=was.factor)))
     return chosen
 
 
@@ -68,11 +74,21 @@ def stretch(tensor: torch.Tensor, mix: Mix) -> torch.Tensor:
     return tensor.narrow(0, first, last - first)
 
 
+def put(source: torch.Tensor, mix: Mix, into: torch.Tensor) -> None:
+    """Write the values of `source`, times the factor, over `into`, of the same shape: a tensor of
+    inputs, or a stretch of one."""
+    if source.ndim and source.is_floating_point():
+        torch.mul(source, mix.factor, out=into)
+    else:
+        into.copy_(source)
+
+
 def mix_in(inputs: list[Any], others: list[Any], mix: Mix) -> None:
-    """Put the stretch of `others` into `inputs`, in place."""
+    """Put the stretch of `others` into `inputs`, in place, and apply the factor."""
     theirs = dict(walk_tensors(others, ""))
     for path, tensor in walk_tensors(inputs, ""):
         stretch(tensor, mix).copy_(stretch(theirs[path], mix))
+        put(tensor, mix, into=tensor)
 
 
 SAMPLES = 1024

@@ -47,6 +47,21 @@ def test_an_empty_mixture_changes_nothing() -> None:
     assert all(torch.equal(a, b) for a, b in zip(made(draw), made(Draw(seed=1)), strict=True))
 
 
+def test_a_factor_makes_every_row_another_one_but_for_integers_and_single_values() -> None:
+    plain = made(Draw(seed=1, mix=Mix(seed=2, begin=0.25, end=0.75)))
+    scaled = made(Draw(seed=1, mix=Mix(seed=2, begin=0.25, end=0.75, factor=0.95)))
+    for one, other in zip(plain[:2], scaled[:2], strict=True):
+        assert torch.equal(one * 0.95, other)
+    for one, other in zip(plain[2:], scaled[2:], strict=True):
+        assert torch.equal(one, other)
+
+
+def test_no_two_mixtures_share_a_factor() -> None:
+    chosen = [mix for seed in range(20) for _, mix in mixes(seed, [5, 6, 7], 4, mix=True)]
+    assert len({mix.factor for mix in chosen}) == len(chosen)
+    assert {mix.factor for _, mix in mixes(1, [5, 6], 4, mix=False)} == {1.0}
+
+
 def test_few_rows_are_mixed_by_element_and_views_by_row() -> None:
     mix = Mix(seed=2, begin=0.25, end=0.75)
     assert stretch(torch.zeros(2, 8), mix).shape == (8,)

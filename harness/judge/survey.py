@@ -21,7 +21,7 @@ from harness.judge import compare
 from harness.judge.passes import PASSES, Ask, Pass
 from harness.judge.reference import Expected, Reference
 from harness.judge.rules import Rules
-from harness.mixing import Mix
+from harness.mixing import FACTORS, Mix
 from harness.records import Phase
 from harness.trees import walk_tensors
 from harness.trial import Call, Trial
@@ -129,8 +129,8 @@ def survey(reference: Reference, settings: Settings) -> Survey:
 
 
 def _takes_mixtures(reference: Reference, *, finite: bool) -> bool:
-    """Whether rows of two draws may stand side by side, as in timed calls."""
-    draw = Draw(seed=1, mix=Mix(seed=2, begin=0.25, end=0.75))
+    """Whether rows of two draws may stand side by side, times a factor, as in timed calls."""
+    draw = Draw(seed=1, mix=Mix(seed=2, begin=0.25, end=0.75, factor=FACTORS[0]))
     try:
         mixed = reference.expected(Trial(calls=(Call(draw=draw),)), oracle=False)
     except Exception:  # noqa: BLE001 - whatever the reference raises, it is not asked for again

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from harness.mixing import Mix, stretch
+from harness.mixing import Mix, put, stretch
 from harness.problem import Draw, Instance
 from harness.trees import walk_tensors
 
@@ -39,8 +39,8 @@ class Pool:
         for path, tensor in walk_tensors(inputs, ""):
             one, other = theirs[path]
             raw = tensor.data  # shares the memory, not the version counter
-            raw.copy_(one)
-            stretch(raw, mix).copy_(stretch(other, mix))
+            put(one, mix, into=raw)
+            put(stretch(other, mix), mix, into=stretch(raw, mix))
 
     @torch.no_grad()
     def touch(self, inputs: list[Any], index: int, before: Mix, mix: Mix) -> None:
@@ -49,8 +49,8 @@ class Pool:
         first = dict(walk_tensors(self.values(index), ""))
         for path, tensor in walk_tensors(inputs, ""):
             raw = tensor.data
-            stretch(raw, before).copy_(stretch(first[path], before))
-            stretch(raw, mix).copy_(stretch(second[path], mix))
+            put(stretch(first[path], before), before, into=stretch(raw, before))
+            put(stretch(second[path], mix), mix, into=stretch(raw, mix))
 
 
 def _memory_bytes(device: torch.device) -> int:

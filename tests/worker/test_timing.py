@@ -197,6 +197,21 @@ def test_an_output_that_is_a_view_of_an_input_keeps_its_values() -> None:
             assert torch.equal(kept, instance().inputs(draw)[0].view(-1))
 
 
+def test_no_row_of_an_input_comes_again_in_an_epoch() -> None:
+    class Looking(Steady):
+        rows: list[tuple[float, ...]] = []  # noqa: RUF012 - of the one made here
+
+        def unit(self, side: Side, mode: str, sets: list[CallSet]) -> Unit:
+            for calls in sets:
+                self.rows += [tuple(row) for row in calls.inputs[0].tolist()]
+            return super().unit(side, mode, sets)
+
+    meter = Looking()
+    epoch(timer([], meter), seeds=[1, 2, 3], grad_seeds=[4, 5])
+    assert len(meter.rows) > 100
+    assert len(set(meter.rows)) == len(meter.rows)
+
+
 @pytest.mark.parametrize("mode", ["forward", "forward_backward"])
 def test_a_stopwatch_samples_every_call_on_values_of_the_judges(mode: str) -> None:
     of = timer([])
