@@ -501,7 +501,8 @@ def test_a_shipped_cuda_solution_builds_without_a_gpu(
 
 #: The command line with logs and cache in a folder, and without measuring the reference.
 DRIVER = """
-import functools, sys
+import functools, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell runs behind
 from pathlib import Path
 from unittest import mock
 root, folder = sys.argv[1:3]

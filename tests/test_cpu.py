@@ -53,7 +53,7 @@ def test_a_build_of_another_cpu_is_not_taken_from_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     builder = Builder(cache=tmp_path, salt="s")
-    here = builder._key({"inline": "x"})
-    assert builder._key({"inline": "x"}) == here
+    here = builder._key({"inline": "x"}, {})
+    assert builder._key({"inline": "x"}, {}) == here
     monkeypatch.setattr(cpu, "digest", lambda: "another")
-    assert builder._key({"inline": "x"}) != here
+    assert builder._key({"inline": "x"}, {}) != here

@@ -1,7 +1,7 @@
 """The gradient of the output is read as if it were contiguous.
 
 expect: wrong_gradient
-says: expanded gradient
+says: gradient of the output
 """
 
 import torch
