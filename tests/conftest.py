@@ -6,8 +6,10 @@ import contextlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as run_eval.py does, before torch
@@ -34,10 +36,13 @@ class Built:
     cache: Path
 
 
+Builds = tuple[Path, dict[Any, Future[Row]]]  # the folder, and rows by (problem, path)
+
+
 @pytest.fixture(scope="session", autouse=True)
-def building(
+def builds(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[tuple[str, str]], Built]]:
+) -> Iterator[Builds]:
     """Builds what selected tests ask for by `cuda_solution`, from the start and beside them."""
     tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
     parameters = [test.callspec.params for test in tests if hasattr(test, "callspec")]
@@ -45,7 +50,20 @@ def building(
     jobs = set() if shutil.which("nvcc") is None else jobs
     folder = tmp_path_factory.mktemp("cuda")
     with cuda_builds(folder, jobs) if jobs else contextlib.nullcontext({}) as rows:
-        yield lambda job: Built(row=rows[job].result(), cache=folder / "cache")
+        yield folder, rows
+
+
+@pytest.fixture
+def building(builds: Builds) -> Callable[[tuple[str, str]], Built]:
+    """(problem, path of a CUDA solution) -> what became of its build, which is waited for."""
+    folder, rows = builds
+    return lambda job: Built(row=rows[job].result(), cache=folder / "cache")
+
+
+@pytest.fixture(scope="session")
+def quiet(builds: Builds) -> None:
+    """Nothing is built any more: for what is timed, which a compiler beside it disturbs."""
+    wait(builds[1].values())
 
 
 @pytest.fixture

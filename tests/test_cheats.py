@@ -12,7 +12,7 @@ from tricks import rows as rows_of
 
 
 @pytest.fixture(scope="module")
-def rows(request: pytest.FixtureRequest, bench: Bench) -> Iterator[Rows]:
+def rows(request: pytest.FixtureRequest, bench: Bench, quiet: None) -> Iterator[Rows]:
     with rows_of(request, bench.folder, in_full=True) as found:
         yield found
 

@@ -231,7 +231,7 @@ def _measure(
         limit_ms = sum(case.baseline.limit_ms(step) for step in steps)
         found.flags += audit.beats_limit(timing, limit_ms)
         known = _current_baseline(case, timing)
-        found.flags += audit.unclocked(timing.mode, known)
+        found.flags += audit.unclocked(timing.mode, known, case.context.device)
         claim = audit.Claim(
             timing=timing,
             baseline=known,
