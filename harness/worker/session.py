@@ -6,6 +6,8 @@ judge's business.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import gc
 import inspect
@@ -240,8 +242,11 @@ class Session:
     def forget(self, order: dict[str, Any]) -> Answer:
         """Let go of the inputs and outputs of the last timing."""
         self.timer = None
+        gc.collect()
         if torch.cuda.is_initialized():
             torch.cuda.empty_cache()
+        with contextlib.suppress(AttributeError):  # glibc's: what its heap keeps is not held
+            ctypes.CDLL(None).malloc_trim(0)
         return {}, {}
 
     # --- memory, provenance ---------------------------------------------------------------
