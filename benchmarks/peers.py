@@ -37,36 +37,39 @@ def torch_benchmark(pair: Pair, call_ms: float) -> float:
 def event_loop(pair: Pair, call_ms: float) -> float:
     """A plain loop: warm up, then per trial clear a buffer, record, call, record, wait; means."""
     scratch = torch.empty(64 << 20, dtype=torch.int32, device="cuda")
-    means = []
-    for f in pair:
-        for _ in range(3):
-            f()
-        times = []
-        for _ in range(_trials(call_ms)):
-            torch.cuda.synchronize()
-            scratch.zero_()
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            f()
-            end.record()
-            torch.cuda.synchronize()
-            times.append(start.elapsed_time(end))
-        means.append(statistics.fmean(times))
-    return means[0] / means[1]
+
+    def timed(f: Callable[[], Any]) -> float:
+        torch.cuda.synchronize()
+        scratch.zero_()
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        f()
+        end.record()
+        torch.cuda.synchronize()
+        return float(start.elapsed_time(end))
+
+    return _ratio_of_means(pair, call_ms, timed)
 
 
 def clock_loop(pair: Pair, call_ms: float) -> float:
     """The plain loop for a CPU: warm up, then `perf_counter` around each call; means."""
+
+    def timed(f: Callable[[], Any]) -> float:
+        began = time.perf_counter()
+        f()
+        return time.perf_counter() - began
+
+    return _ratio_of_means(pair, call_ms, timed)
+
+
+def _ratio_of_means(
+    pair: Pair, call_ms: float, timed: Callable[[Callable[[], Any]], float]
+) -> float:
     means = []
     for f in pair:
         for _ in range(3):
             f()
-        times = []
-        for _ in range(_trials(call_ms)):
-            began = time.perf_counter()
-            f()
-            times.append(time.perf_counter() - began)
-        means.append(statistics.fmean(times))
+        means.append(statistics.fmean(timed(f) for _ in range(_trials(call_ms))))
     return means[0] / means[1]
 
 
