@@ -59,6 +59,7 @@ class Watermark:
     def __init__(self, worker: Worker, device: Device) -> None:
         self._worker = worker
         self._device = device
+        self._looked = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.held = Held()
@@ -68,6 +69,7 @@ class Watermark:
             with contextlib.suppress(OSError), open(f"/proc/{pid}/clear_refs", "w") as file:
                 file.write(_RESET_HIGH_WATER)
         self._thread.start()
+        self._looked.wait()  # a worker that ends at its answer has been seen once at least
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -77,12 +79,18 @@ class Watermark:
     def _watch(self) -> None:
         cuda = self._device.type == "cuda"
         with contextlib.ExitStack() as stack:
+            stack.callback(self._looked.set)  # whatever happens, nobody waits for ever
             card = stack.enter_context(_card(self._device)) if cuda else None
             last = False
             while not last:
-                last = self._stop.wait(PERIOD_S)  # once more after the answer
-                pids = self._worker.pids()
-                self._note(_host_bytes(pids, shared_only=cuda), *_device_bytes(card, pids))
+                last = self._stop.is_set()  # the last look is after the answer
+                self._look(card, shared_only=cuda)
+                self._looked.set()
+                self._stop.wait(PERIOD_S)
+
+    def _look(self, card: Any, *, shared_only: bool) -> None:
+        pids = self._worker.pids()
+        self._note(_host_bytes(pids, shared_only=shared_only), *_device_bytes(card, pids))
 
     def _note(self, host: int | None, device: int | None, whole: bool) -> None:
         self.held = Held(

@@ -75,7 +75,18 @@ def test_less_than_the_inputs_is_no_peak() -> None:
     assert Peaks().complaint(2 << 20) is None
 
 
+USUAL = """
+answer()
+answer()
+receive()
+"""
 KEPT = """
+kept = bytearray(b"x") * (96 << 20)
+answer()
+answer()
+receive()
+"""
+GONE = """
 kept = bytearray(b"x") * (96 << 20)
 answer()
 answer()
@@ -86,6 +97,7 @@ order = receive()
 kept = bytearray(b"x") * (96 << 20)
 del kept
 send({"nonce": order["nonce"], "answer": {}})
+receive()
 """
 CHILD = """
 code = "import time; kept = bytearray(b'x') * (96 << 20); print(flush=True); time.sleep(60)"
@@ -93,12 +105,14 @@ child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
 child.stdout.readline()
 answer()
 answer()
+receive()
 """
 NONE = """
 kept = bytearray(b"x") * (96 << 20)
 del kept
 answer()
 answer()
+receive()
 """
 
 
@@ -112,13 +126,19 @@ def held_by(worker: Worker) -> Held:
 
 @pytest.mark.parametrize(
     ("script", "least", "most"),
-    [(KEPT, 90, 116), (SHORT, 90, 116), (CHILD, 80, 160), (NONE, 0, 20)],
-    ids=["kept", "given back within the order", "in another process", "given back before"],
+    [(KEPT, 90, 116), (GONE, 90, 116), (SHORT, 90, 116), (CHILD, 80, 160), (NONE, 0, 20)],
+    ids=[
+        "kept",
+        "kept until it ends",
+        "given back within the order",
+        "in another process",
+        "given back before",
+    ],
 )
 def test_the_most_that_all_processes_held_during_an_order_is_seen(
     fake_worker: Callable[..., Worker], script: str, least: float, most: float
 ) -> None:
-    usual = held_by(fake_worker("answer()\nanswer()\n"))
+    usual = held_by(fake_worker(USUAL))
     held = held_by(fake_worker(script))
     assert held.device_mib is None
     beyond = held.beyond(usual, 0.0)
