@@ -41,6 +41,7 @@ from harness.config import Settings
 from harness.judge import device as devices
 from harness.judge.measure import time_mode
 from harness.judge.sandbox import Worker
+from harness.mixing import Renewal
 from harness.problem import Instance
 from harness.worker import meters, pool
 from harness.worker.building import Builder
@@ -269,6 +270,7 @@ def ours(cell: Cell) -> float:
         cell.mode,
         device=cell.device,
         settings=Settings(mode_budget_s=12.0),
+        renewal=Renewal(),
         overhead_ms=cell.overhead_ms,
     )
     cell.seconds.append(time.monotonic() - began)

@@ -14,6 +14,7 @@ from harness.arguments import ROOT, add_places, parser_of
 from harness.errors import MachineError, RequestError
 from harness.judge import profiling
 from harness.judge.profiling import Profile
+from harness.judge.subject import Subject
 
 Outcome = tuple[RenderableType, int]  # what to show, exit status
 
@@ -114,7 +115,8 @@ def _profile(options: argparse.Namespace, mode: str | None) -> Profile:
     context = run.make_context(request)
     run.require(context, [job])
     size = run.size_of(request.settings, context, job)
-    return profiling.take(context, job.problem, job.solutions[0], size=size, mode=mode)
+    subject = Subject(problem=job.problem, size=size)
+    return profiling.take(context, subject, job.solutions[0], mode)
 
 
 COMMANDS: dict[str, Callable[[list[str]], Outcome]] = {

@@ -19,7 +19,7 @@ import torch
 
 from harness import fit, identity, problem, results, samples
 from harness.errors import ProblemError
-from harness.judge import ahead, evaluate
+from harness.judge import ahead, build, evaluate
 from harness.judge.ahead import Builds
 from harness.judge.case import Case, Note
 from harness.judge.context import Context
@@ -131,7 +131,7 @@ class Course:
             wanted = self._build_only or (
                 ahead.needs_build(solution)
                 and item.work.job.fault is None
-                and evaluate.refusal(context, solution) is None
+                and build.refusal(context, solution) is None
                 and self._resumed(item.work, solution) is None
             )
             if wanted:
@@ -175,9 +175,9 @@ class Course:
         )
         self._observer.begin(work.job.problem.name, solution.name, size)
         if self._build_only:
-            build = self._builds.build_of(item)
-            if build is not None:
-                return build.row(context, work.job.problem, solution)
+            built = self._builds.build_of(item)
+            if built is not None:
+                return built.row(context, work.job.problem, solution)
             return evaluate.build_only(context, work.job.problem, solution, self._note)
         row = self._resumed(work, solution)
         if row is not None:
@@ -190,7 +190,7 @@ class Course:
     def _judged(self, item: Item, solution: Solution) -> Row:
         """The row of a solution that is not refused, nor its problem, nor its build."""
         work, context, found = item.work, item.work.context, item.work.job.problem
-        refused = evaluate.refusal(context, solution)
+        refused = build.refusal(context, solution)
         settled = self._builds.settled(item)
         if refused is None and settled is None and work.case is None and _fault(work) is None:
             self._open(work, self._note)
@@ -203,9 +203,9 @@ class Course:
         if work.case is None:
             assert refused is not None, "a case is opened for every solution that is not refused"
             return evaluate.unjudged(context, found, solution, refused, work.size)
-        build = self._builds.build_of(item)
+        built = self._builds.build_of(item)
         row, timings = evaluate.evaluate(
-            work.case, solution, self._note, built_s=build.found.build_s if build else None
+            work.case, solution, self._note, built_s=built.found.build_s if built else None
         )
         if timings:
             name = samples.name_of(context.run_id, found.name, solution.name)

@@ -33,6 +33,15 @@ class Mix:
     factor: float = 1.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Renewal:
+    """How timed calls may get new values: `mix`: as mixtures of two draws; `touch`: in part,
+    which needs mixtures and a function that leaves its inputs as they are."""
+
+    mix: bool = True
+    touch: bool = False
+
+
 def mixes(seed: int, seeds: list[int], count: int, *, mix: bool) -> list[tuple[int, Mix]]:
     """For each of `count` calls, the number of the draw of `seeds` that gives its values, and
     what of another is mixed in and the factor: without `mix`, nothing and 1."""

@@ -22,6 +22,7 @@ from harness.judge import ahead, baseline, build, evaluate
 from harness.judge.baseline import Baseline
 from harness.judge.cores import Shares
 from harness.judge.rows import Findings
+from harness.judge.subject import Subject
 from harness.judge.verdicts import verdict
 from harness.records import Phase, Row, Status
 
@@ -99,11 +100,13 @@ class Fakes:
 
     def open_case(self, context: Any, problem: Any, *_: Any) -> Any:
         self.opened.append(problem.name)
-        return mock.Mock(context=context, problem=problem, baseline=Baseline())
+        return mock.Mock(
+            context=context, subject=Subject(problem=problem, size="full"), baseline=Baseline()
+        )
 
     def evaluate(self, case: Any, solution: Any, note: Any, *, built_s: Any) -> Any:
         outcome = verdict(Status.PASS, Phase.DONE, f"built in {built_s} s")
-        return evaluate.unjudged(case.context, case.problem, solution, outcome, "full"), {}
+        return evaluate.unjudged(case.context, case.subject.problem, solution, outcome, "full"), {}
 
 
 @pytest.fixture

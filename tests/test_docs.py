@@ -35,6 +35,7 @@ from harness.judge.baseline import Baseline
 from harness.judge.build import Build
 from harness.judge.profiling import Kernel, Profile
 from harness.judge.rows import Findings
+from harness.judge.subject import Subject
 from harness.records import MODES, Row, Status
 from harness.watch import Watcher
 
@@ -103,7 +104,8 @@ def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     profile = Profile(**dict.fromkeys(names, "x"), reference=(kernel,), candidate=(kernel,))
 
     def case(context: Any, problem: Any, size: str, note: Any) -> Any:
-        return mock.Mock(context=context, problem=problem, size=size, baseline=Baseline())
+        subject = Subject(problem=problem, size=size)
+        return mock.Mock(context=context, subject=subject, baseline=Baseline())
 
     def interrupt(watcher: Watcher) -> None:
         raise KeyboardInterrupt
@@ -129,10 +131,10 @@ def _row(case: Any, solution: Any) -> Row:
     environment = make().environment
     return make(
         solution.name,
-        problem=case.problem.name,
+        problem=case.subject.problem.name,
         solution_digest=solution.digest,
-        problem_digest=case.problem.digest,
-        size=case.size,
+        problem_digest=case.subject.problem.digest,
+        size=case.subject.size,
         dtype=case.context.settings.dtype,
         environment=dataclasses.replace(environment, device_name=case.context.device.name),
     )

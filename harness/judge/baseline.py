@@ -9,7 +9,6 @@ of this device at this duration.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -20,7 +19,8 @@ from harness.judge.limit import Step
 from harness.judge.measure import time_mode
 from harness.judge.peaks import Peaks, peaks
 from harness.judge.sandbox import FAILURES, Worker
-from harness.records import Memory, Problem, Timing
+from harness.judge.subject import Subject, prepare
+from harness.records import Memory, Timing
 
 EAGER = "eager"  # the reference against itself
 
@@ -99,35 +99,25 @@ class Baseline:
 
 def measure(
     context: Context,
-    problem: Problem,
+    subject: Subject,
     *,
-    size: str,
     modes: tuple[str, ...],
-    weights_seed: int,
     flops: bool,
-    mix: bool = True,
     known: bool = False,
-    touch: bool = False,
     note: Callable[[str], None] = lambda text: None,
 ) -> Baseline:
-    """Measure everything about the reference alone; where the rest is `known`, eager.
+    """Measure everything about the reference alone; where the rest is `known`, eager. `flops`:
+    whether the rate of a matrix product matters.
 
     Raises `BaselineError`.
     """
     course = _Baselines(
-        context=context,
-        problem=problem,
-        size=size,
-        weights_seed=weights_seed,
-        flops=flops,
-        mix=mix,
-        known=known,
-        touch=touch,
+        context=context, subject=subject, modes=modes, flops=flops, known=known, note=note
     )
     notes: list[str] = []
     for name in (EAGER, *(() if known else _compile_modes(context))):
         try:
-            course.measure(name, modes, functools.partial(_note, note, name))
+            course.measure(name)
         except FAILURES as error:
             if name == EAGER:
                 raise BaselineError(str(error)) from error
@@ -140,41 +130,36 @@ class _Baselines:
     """The baselines measured so far."""
 
     context: Context
-    problem: Problem
-    size: str
-    weights_seed: int
+    subject: Subject
+    modes: tuple[str, ...]
     flops: bool
-    mix: bool
     known: bool
-    touch: bool
+    note: Callable[[str], None]
     found: Baseline = field(default_factory=Baseline)
 
-    def measure(self, name: str, modes: tuple[str, ...], note: Callable[[str], None]) -> None:
+    def measure(self, name: str) -> None:
         """One baseline in a worker of its own; its timings are kept only if all modes work."""
         settings, timings = self.context.settings, {}
-        label = f"{self.problem.name}--{name}"
+        label = f"{self.subject.problem.name}--{name}"
         with self.context.worker(label, salt="baseline", trusted=True) as worker:
-            prepare(
-                self.context, worker, self.problem, size=self.size, weights_seed=self.weights_seed
-            )
+            prepare(self.context, worker, self.subject)
             if name == EAGER:
-                self._calibrate(worker, modes)
+                self._calibrate(worker)
                 settings = dataclasses.replace(settings, epochs_max=settings.epochs_min)
             worker.ask("compile", timeout_s=settings.call_timeout_s, mode=name)
-            for mode in modes:
+            for mode in self.modes:
                 timings[name, mode] = time_mode(
                     worker,
                     mode,
                     device=self.context.device,
                     settings=settings,
+                    renewal=self.subject.renewal,
                     overhead_ms=self.found.overhead_ms,
-                    mix=self.mix,
-                    touch=self.touch,
-                    note=note,
+                    note=lambda text: self.note(f"{name}, {text}"),
                 )
         self.found = dataclasses.replace(self.found, timings=self.found.timings | timings)
 
-    def _calibrate(self, worker: Worker, modes: tuple[str, ...]) -> None:
+    def _calibrate(self, worker: Worker) -> None:
         settings = self.context.settings
         rates = not settings.quick and not self.known
         answer = worker.ask(
@@ -183,7 +168,8 @@ class _Baselines:
             bandwidth=rates,
             flops=self.flops and rates,
         ).body["answer"]
-        seen = peaks(self.context, worker, "reference", training="forward_backward" in modes)
+        training = "forward_backward" in self.modes
+        seen = peaks(self.context, worker, "reference", training=training)
         self.found = dataclasses.replace(
             self.found,
             bandwidth=tuple((float(share), float(rate)) for share, rate in answer["bandwidth"]),
@@ -202,58 +188,24 @@ def _compile_modes(context: Context) -> tuple[str, ...]:
     return wanted
 
 
-def _note(note: Callable[[str], None], name: str, text: str) -> None:
-    note(f"{name}, {text}")
-
-
-def measure_again(
-    context: Context,
-    problem: Problem,
-    known: Baseline,
-    *,
-    size: str,
-    mode: str,
-    weights_seed: int,
-    mix: bool = True,
-    touch: bool = False,
-) -> Baseline:
+def measure_again(context: Context, subject: Subject, known: Baseline, mode: str) -> Baseline:
     """`known` with one more timing of eager in `mode`: what the machine gives now.
 
     Raises `BaselineError`.
     """
-    name = f"{EAGER} again"
+    name, label = f"{EAGER} again", f"{subject.problem.name}--{EAGER}"
     try:
-        with context.worker(f"{problem.name}--{EAGER}", salt="baseline", trusted=True) as worker:
-            prepare(context, worker, problem, size=size, weights_seed=weights_seed)
+        with context.worker(label, salt="baseline", trusted=True) as worker:
+            prepare(context, worker, subject)
             worker.ask("compile", timeout_s=context.settings.call_timeout_s, mode=EAGER)
             timing = time_mode(
                 worker,
                 mode,
                 device=context.device,
                 settings=context.settings,
+                renewal=subject.renewal,
                 overhead_ms=known.overhead_ms,
-                mix=mix,
-                touch=touch,
             )
     except FAILURES as error:
         raise BaselineError(str(error)) from error
     return dataclasses.replace(known, timings=known.timings | {(name, mode): timing})
-
-
-def prepare(
-    context: Context, worker: Worker, problem: Problem, *, size: str, weights_seed: int
-) -> None:
-    """Give a worker its problem. Raises as `Worker.ask` does."""
-    settings = context.settings
-    worker.ask(
-        "prepare",
-        timeout_s=settings.call_timeout_s,
-        problem_source=problem.source,
-        problem_path=problem.path,
-        size=size,
-        dtype=settings.dtype,
-        device="cuda:0" if context.device.type == "cuda" else "cpu",
-        weights_seed=weights_seed,
-        allow_tf32=settings.allow_tf32,
-        threads=settings.threads,
-    )

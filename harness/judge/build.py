@@ -1,10 +1,11 @@
-"""One build by itself: in a worker that runs nothing else, with a verdict of its own."""
+"""The first step of every solution: what its text decides, and its build, alone or not."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
 
+from harness.judge import toolchain
 from harness.judge.baseline import Baseline
 from harness.judge.case import Note
 from harness.judge.context import Context
@@ -43,6 +44,19 @@ class Build:
             found=self.found,
             total_s=self.total_s,
         )
+
+
+def refusal(context: Context, solution: Solution) -> Verdict | None:
+    """The verdict that the text alone decides, or None."""
+    if solution.fault:
+        return verdict(Status.CONTRACT_ERROR, Phase.FIND, solution.fault)
+    if absent := toolchain.absent(solution.packages):
+        return verdict(Status.SKIPPED, Phase.FIND, absent)
+    if context.device.type not in solution.devices:
+        needs = " or ".join(d.upper() for d in solution.devices)
+        here = context.device.type.upper()
+        return verdict(Status.SKIPPED, Phase.FIND, f"needs a {needs} device; this run is on {here}")
+    return None
 
 
 def alone(

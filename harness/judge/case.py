@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,6 +13,7 @@ from harness.judge import baseline, kept, limit
 from harness.judge.baseline import Baseline
 from harness.judge.context import Context
 from harness.judge.reference import Reference
+from harness.judge.subject import Subject
 from harness.judge.survey import (
     Stage,
     Survey,
@@ -32,9 +33,7 @@ class Case:
     """A problem made ready for all of its solutions: reference, baseline, modes."""
 
     context: Context
-    problem: Problem
-    size: str
-    weights_seed: int
+    subject: Subject
     stages: tuple[Stage, ...]
     survey: Survey
     baseline: Baseline
@@ -59,13 +58,13 @@ def open_case(
 
     Raises `ProblemError` where the reference is at fault: nobody else's solution is.
     """
-    weights_seed = secrets.randbits(48)
+    subject = Subject(problem=problem, size=size)
     note("reference: loading")
     try:
         known = [
             Stage(
                 size=name,
-                reference=Reference(instance_of(context, problem, name), weights_seed),
+                reference=Reference(instance_of(context, problem, name), subject.weights_seed),
                 trials=trials,
             )
             for name, trials in sizes_to_check(problem.source, size, context.settings)
@@ -83,6 +82,7 @@ def open_case(
             f"the reference does not fit the device at size {size}", path=problem.path
         ) from error
     graded.release()
+    subject = dataclasses.replace(subject, renewal=surveyed.renewal)
     backward = Phase.BACKWARD in surveyed.phases
     modes = tuple(m for m in context.settings.modes if m == "forward" or backward)
     try:
@@ -91,13 +91,9 @@ def open_case(
             with context.quiet():
                 measured = kept.measure(
                     context,
-                    problem,
-                    size=size,
+                    subject,
                     modes=modes,
-                    weights_seed=weights_seed,
                     flops=work.forward.flops > 0,
-                    mix=surveyed.mixable,
-                    touch=not surveyed.mutates,
                     note=lambda text: note(f"reference: {text}"),
                 )
     except baseline.BaselineError as error:
@@ -106,9 +102,7 @@ def open_case(
         ) from error
     return Case(
         context=context,
-        problem=problem,
-        size=size,
-        weights_seed=weights_seed,
+        subject=subject,
         stages=stages,
         survey=surveyed,
         baseline=measured,

@@ -6,11 +6,12 @@ before it is kept.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import secrets
 import time
 
-from harness.judge import audit, baseline, build, checks, toolchain
+from harness.judge import audit, baseline, build, checks
 from harness.judge.baseline import Baseline
 from harness.judge.case import Case, Note
 from harness.judge.context import Context
@@ -18,6 +19,7 @@ from harness.judge.measure import time_mode
 from harness.judge.peaks import peaks
 from harness.judge.rows import Findings, mode_results, row
 from harness.judge.sandbox import Worker, WorkerFault, claimed
+from harness.judge.subject import prepare
 from harness.judge.survey import Stage
 from harness.judge.verdicts import Ended, Progress, verdict, verdicts
 from harness.records import Phase, Problem, Row, Solution, Status, Timing, Verdict
@@ -34,11 +36,12 @@ def evaluate(
     builds took ahead of this, if they did."""
     began = time.monotonic()
     context, found = case.context, Findings()
-    name = f"{case.problem.name}--{solution.name}"
+    problem = case.subject.problem
+    name = f"{problem.name}--{solution.name}"
     phase = Progress()
     try:
         with verdicts(phase, context, name, found):
-            if refused := refusal(context, solution):
+            if refused := build.refusal(context, solution):
                 raise Ended(refused)
             note("start")
             with context.worker(name, salt=solution.digest) as worker:
@@ -55,10 +58,10 @@ def evaluate(
         found.flags.append("compile_stored")
     result = row(
         context,
-        case.problem,
+        problem,
         solution,
         outcome,
-        size=case.size,
+        size=case.subject.size,
         baseline=case.baseline,
         modes=modes,
         found=found,
@@ -72,19 +75,6 @@ def build_only(
 ) -> Row:
     """The row of a solution that is only built."""
     return build.alone(context, problem, solution, note).row(context, problem, solution)
-
-
-def refusal(context: Context, solution: Solution) -> Verdict | None:
-    """The verdict that the text alone decides, or None."""
-    if solution.fault:
-        return verdict(Status.CONTRACT_ERROR, Phase.FIND, solution.fault)
-    if absent := toolchain.absent(solution.packages):
-        return verdict(Status.SKIPPED, Phase.FIND, absent)
-    if context.device.type not in solution.devices:
-        needs = " or ".join(d.upper() for d in solution.devices)
-        here = context.device.type.upper()
-        return verdict(Status.SKIPPED, Phase.FIND, f"needs a {needs} device; this run is on {here}")
-    return None
 
 
 def unjudged(
@@ -113,9 +103,7 @@ def _build(
 def load(case: Case, worker: Worker, found: Findings, stage: Stage) -> None:
     """The problem at the stage's size and ModelNew with the reference's weights."""
     settings = case.context.settings
-    baseline.prepare(
-        case.context, worker, case.problem, size=stage.size, weights_seed=case.weights_seed
-    )
+    prepare(case.context, worker, dataclasses.replace(case.subject, size=stage.size))
     answer = worker.ask(
         "load", timeout_s=settings.build_timeout_s, outputs=case.survey.outputs
     ).body["answer"]
@@ -194,9 +182,8 @@ def _measure(
                 mode,
                 device=case.context.device,
                 settings=settings,
+                renewal=case.subject.renewal,
                 overhead_ms=case.baseline.overhead_ms,
-                mix=case.survey.mixable,
-                touch=not case.survey.mutates,
                 examiner=judged,
                 note=note,
             )
@@ -249,16 +236,7 @@ def _current_baseline(case: Case, timing: Timing) -> Baseline:
     if not audit.in_doubt(claim):
         return case.baseline
     with case.context.quiet():
-        return baseline.measure_again(
-            case.context,
-            case.problem,
-            case.baseline,
-            size=case.size,
-            mode=timing.mode,
-            weights_seed=case.weights_seed,
-            mix=case.survey.mixable,
-            touch=not case.survey.mutates,
-        )
+        return baseline.measure_again(case.context, case.subject, case.baseline, timing.mode)
 
 
 def provenance(case: Case, worker: Worker, modes: tuple[str, ...], found: Findings) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -29,7 +30,7 @@ from harness.judge import baseline, device
 from harness.judge.baseline import Baseline
 from harness.judge.context import ROOT, Context
 from harness.judge.fingerprint import Fingerprint
-from harness.records import Problem
+from harness.judge.subject import Subject
 
 #: How far eager may be from what it took: two runs on one H200 differed by 0.08 %; a CPU is
 #: shared with everything else.
@@ -38,33 +39,30 @@ TOLERANCE = {"cuda": 0.02, "cpu": 0.10}
 
 def measure(
     context: Context,
-    problem: Problem,
+    subject: Subject,
     *,
-    size: str,
     modes: tuple[str, ...],
-    weights_seed: int,
     flops: bool,
-    mix: bool = True,
-    touch: bool = False,
     note: Callable[[str], None] = lambda text: None,
 ) -> Baseline:
     """As `baseline.measure`, with what an earlier run has found where that still holds.
 
     Raises `BaselineError`.
     """
-    wanted: dict[str, Any] = {"size": size, "modes": modes, "flops": flops}
-    wanted |= {"mix": mix, "touch": touch}
-    asked: dict[str, Any] = wanted | {"weights_seed": weights_seed, "note": note}
+    anew = functools.partial(
+        baseline.measure, context, subject, modes=modes, flops=flops, note=note
+    )
     if context.settings.quick:  # which measures nothing but eager
-        return baseline.measure(context, problem, **asked)
-    file = context.cache.resolve() / "baselines" / f"{_key(context, problem, wanted)}.json"
+        return anew()
+    key = _key(context, subject, {"modes": modes, "flops": flops})
+    file = context.cache.resolve() / "baselines" / f"{key}.json"
     known = _load(file) if context.settings.keep_baseline else None
     if known is not None:
-        now = baseline.measure(context, problem, known=True, **asked)
+        now = anew(known=True)
         if agree(known, now, within=TOLERANCE[context.device.type]):
             return with_kept(now, known)
         note("measured anew, since eager no longer takes what it took")
-    found = baseline.measure(context, problem, **asked)
+    found = anew()
     if found.timings and not found.notes:  # what failed may work the next time
         _save(file, found)
     return found
@@ -92,7 +90,7 @@ def with_kept(now: Baseline, known: Baseline) -> Baseline:
     )
 
 
-def _key(context: Context, problem: Problem, wanted: dict[str, Any]) -> str:
+def _key(context: Context, subject: Subject, wanted: dict[str, Any]) -> str:
     """A digest of everything that a baseline depends on. On a GPU the host's cores are not in it:
     builds beside an evaluation take some of them, and eager is measured in any case."""
     threads, settings = torch.get_num_threads(), context.settings
@@ -103,8 +101,8 @@ def _key(context: Context, problem: Problem, wanted: dict[str, Any]) -> str:
     if context.device.type == "cuda":
         environment, host = dataclasses.replace(environment, cpu_threads=0), {}
     facts = {
-        "problem": [problem.digest, problem.path],
-        "wanted": wanted,
+        "problem": [subject.problem.digest, subject.problem.path],
+        "wanted": [subject.size, dataclasses.asdict(subject.renewal), wanted],
         "settings": settings.digest,
         "environment": dataclasses.asdict(environment),
         "cpu": [cpu.digest(), host],

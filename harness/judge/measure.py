@@ -21,6 +21,7 @@ from harness.judge.device import Device
 from harness.judge.monitor import DROPPED, Monitor
 from harness.judge.sandbox import Worker, WorkerLied, claimed
 from harness.judge.stopwatch import Examiner, Inputs
+from harness.mixing import Renewal
 from harness.records import Block, Epoch, Timing
 
 MIN_CUDA_UNIT_MS = 0.03  # twenty null kernels under an event pair (TIMING.md, constant)
@@ -88,18 +89,16 @@ def time_mode(
     *,
     device: Device,
     settings: Settings,
+    renewal: Renewal,
     overhead_ms: float = 0.0,
-    mix: bool = True,
-    touch: bool = False,
     examiner: Examiner | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> Timing:
     """Time one mode until its interval is narrow enough or its budget is spent.
 
-    `overhead_ms`: what an event pair costs, measured where no solution was loaded. `mix`: whether
-    the reference takes inputs that are mixed of two draws, and `touch`: leaves them as they are.
-    `examiner` gets to see timed calls that are chosen after they have been made. Raises as
-    `Worker.ask` does, and whatever `examiner` raises.
+    `renewal`: how calls may get new values. `overhead_ms`: what an event pair costs, measured
+    where no solution was loaded. `examiner` gets to see timed calls that are chosen after they
+    have been made. Raises as `Worker.ask` does, and whatever `examiner` raises.
     """
     cuda = device.type == "cuda"
     note(f"{mode}: warm-up")
@@ -110,7 +109,7 @@ def time_mode(
         seed=secrets.randbits(48),
         calls=10 if cuda else 5,
         seconds=0.3 * _share(settings) if cuda else 0.1,
-        mix=mix,
+        mix=renewal.mix,
     ).body["answer"]
     with claimed():
         ms, wall_ms = _pair(warm["ms"]), _pair(warm["wall_ms"])
@@ -122,9 +121,8 @@ def time_mode(
         mode=mode,
         steps=steps,
         settings=settings,
+        renewal=renewal,
         overhead_ms=overhead_ms if gated else 0.0,
-        mix=mix,
-        touch=touch,
         examiner=examiner,
     )
     began = time.monotonic()
@@ -185,9 +183,8 @@ class _Course:
     mode: str
     steps: Plan
     settings: Settings
+    renewal: Renewal
     overhead_ms: float
-    mix: bool
-    touch: bool
     examiner: Examiner | None
     inputs: Inputs = field(default_factory=Inputs)
     epochs: list[Epoch] = field(default_factory=list)
@@ -195,7 +192,7 @@ class _Course:
 
     def epoch(self, monitor: Monitor) -> None:
         """Order one epoch, drop its disturbed blocks, look at one of its outputs."""
-        self.inputs = Inputs.fresh(self.steps.sets, mix=self.mix, touch=self.touch)
+        self.inputs = Inputs.fresh(self.steps.sets, self.renewal)
         order_seed = secrets.randbits(48)
         began = time.monotonic()
         answer = self.worker.ask(

@@ -17,12 +17,13 @@ from typing import Any
 import torch
 
 from harness.errors import ProblemError, RequestError
-from harness.judge import baseline
+from harness.judge import build
 from harness.judge.case import instance_of
 from harness.judge.context import Context
 from harness.judge.reference import Reference
 from harness.judge.sandbox import FAILURES, Worker, WorkerFault, claimed
-from harness.records import MODES, Problem, Solution
+from harness.judge.subject import Subject, prepare
+from harness.records import MODES, Solution
 
 CALLS = 5  # profiled calls, after one that warms up
 MOST_KERNELS = 500  # that a worker may list
@@ -62,45 +63,38 @@ class Profile:
     nsight: str = ""
 
 
-def take(
-    context: Context,
-    problem: Problem,
-    solution: Solution,
-    *,
-    size: str,
-    mode: str | None,
-) -> Profile:
+def take(context: Context, subject: Subject, solution: Solution, mode: str | None) -> Profile:
     """Profile both sides in `mode`; None: forward_backward, or forward where there is no more.
 
     Raises `RequestError` for a mode that the problem does not have, `ProblemError` where the
     reference is at fault.
     """
-    outputs = _differentiated(context, problem, size)
+    problem = subject.problem
+    outputs = _differentiated(context, subject)
     known = MODES if outputs else ("forward",)
     mode = mode or known[-1]
     if mode not in known:
         raise RequestError(f"{problem.name} has no mode {mode!r}; it has {', '.join(known)}")
     try:
         with context.worker(f"{problem.name}--profile", salt="profile", trusted=True) as worker:
-            baseline.prepare(context, worker, problem, size=size, weights_seed=1)
+            prepare(context, worker, subject)
             reference, _ = _kernels(context, worker, "reference", mode)
     except FAILURES as error:
         text = f"the reference could not be profiled: {error}"
         raise ProblemError(text, path=problem.path) from error
     candidate: tuple[Kernel, ...] = ()
-    fault, nsight = solution.fault or "", ""
-    if not fault and context.device.type not in solution.devices:
-        fault = f"needs a device of type {' or '.join(solution.devices)}"
-    if not fault:
+    refused = build.refusal(context, solution)
+    fault, nsight = refused.message if refused else "", ""
+    if not refused:
         try:
-            candidate, nsight = _solution(context, problem, solution, size, outputs, mode)
+            candidate, nsight = _solution(context, subject, solution, outputs, mode)
         except FAILURES as error:
             fault = " ".join(str(error).split())
     return Profile(
         problem=problem.name,
         solution=solution.name,
         device_name=context.device.name,
-        size=size,
+        size=subject.size,
         dtype=context.settings.dtype,
         mode=mode,
         reference=reference,
@@ -110,31 +104,32 @@ def take(
     )
 
 
-def _differentiated(context: Context, problem: Problem, size: str) -> tuple[str, ...]:
+def _differentiated(context: Context, subject: Subject) -> tuple[str, ...]:
     """Paths of the outputs that the reference differentiates."""
     try:
-        reference = Reference(instance_of(context, problem, size), weights_seed=1)
+        instance = instance_of(context, subject.problem, subject.size)
+        reference = Reference(instance, subject.weights_seed)
         outputs, _ = reference.differentiated
         reference.release()
     except torch.OutOfMemoryError as error:
-        text = f"the reference does not fit the device at size {size}"
-        raise ProblemError(text, path=problem.path) from error
+        text = f"the reference does not fit the device at size {subject.size}"
+        raise ProblemError(text, path=subject.problem.path) from error
     return outputs
 
 
 def _solution(
     context: Context,
-    problem: Problem,
+    subject: Subject,
     solution: Solution,
-    size: str,
     outputs: tuple[str, ...],
     mode: str,
 ) -> tuple[tuple[Kernel, ...], str]:
     settings = context.settings
-    with context.worker(f"{problem.name}--{solution.name}", salt=solution.digest) as worker:
+    name = f"{subject.problem.name}--{solution.name}"
+    with context.worker(name, salt=solution.digest) as worker:
         limit_s = settings.build_timeout_s
         worker.ask("build", timeout_s=limit_s, source=solution.source, file_name=solution.file_name)
-        baseline.prepare(context, worker, problem, size=size, weights_seed=1)
+        prepare(context, worker, subject)
         worker.ask("load", timeout_s=limit_s, outputs=outputs)
         return _kernels(context, worker, "candidate", mode)
 

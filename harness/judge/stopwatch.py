@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from harness.draws import Draw
 from harness.judge.sandbox import Worker, WorkerLied, claimed
-from harness.mixing import Mix, mixes, touches
+from harness.mixing import Mix, Renewal, mixes, touches
 from harness.trees import map_tensors, walk_tensors
 
 READING_MS = 40.0  # of calls per reading, about
@@ -29,22 +29,19 @@ MAX_SAMPLE_BYTES = 64 << 20
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
     """What the calls of an epoch run on: mixtures of the draws of `seeds`, one more than there
-    are input sets, each with gradients of its outputs. `touch`: whether values may be renewed in
-    part, which needs `mix` and a reference that leaves its inputs as they are."""
+    are input sets, each with gradients of its outputs, as `renewal` allows."""
 
     seeds: tuple[int, ...] = ()
     grad_seeds: tuple[int, ...] = ()
-    mix: bool = True
-    touch: bool = False
+    renewal: Renewal = field(default_factory=Renewal)
 
     @classmethod
-    def fresh(cls, sets: int, *, mix: bool, touch: bool = False) -> Inputs:
+    def fresh(cls, sets: int, renewal: Renewal) -> Inputs:
         """From secret seeds that are not used again."""
         return cls(
-            touch=mix and touch,
             seeds=tuple(secrets.randbits(48) for _ in range(sets + 1)),
             grad_seeds=tuple(secrets.randbits(48) for _ in range(sets)),
-            mix=mix,
+            renewal=renewal,
         )
 
     def draw(self, mix_seed: int, call: int) -> tuple[Draw, int]:
@@ -54,13 +51,13 @@ class Inputs:
 
     def draw_touched(self, settle_seed: int, mix_seed: int, call: int) -> tuple[Draw, int]:
         """The same for a call whose inputs got `settle_seed`'s values, then `mix_seed`'s: those
-        in part, or without `touch` as a whole."""
-        if not self.touch:
+        in part where that is allowed, else as a whole."""
+        if not self.renewal.touch:
             return self.draw(mix_seed, call)
         return self._draw(touches(mix_seed, self._mixes(settle_seed), list(self.seeds)), call)
 
     def _mixes(self, seed: int) -> list[tuple[int, Mix]]:
-        return mixes(seed, list(self.seeds), len(self.grad_seeds), mix=self.mix)
+        return mixes(seed, list(self.seeds), len(self.grad_seeds), mix=self.renewal.mix)
 
     def _draw(self, chosen: list[tuple[int, Mix]], call: int) -> tuple[Draw, int]:
         first, mix = chosen[call]
@@ -117,7 +114,7 @@ def read(
         timeout_s=timeout_s,
         mode=mode,
         mix_seed=settle_seed,
-        touch=inputs.touch,
+        touch=inputs.renewal.touch,
         host=cuda and examiner is None,
     ).body["answer"]
     order = _Order(mode=mode, inputs=inputs, passes=passes, settle_seed=settle_seed + 1)
@@ -156,7 +153,7 @@ def _reading(worker: Worker, order: _Order, timeout_s: float, examiner: Examiner
         mix_seed=mix_seed,
         sample_seed=sample_seed,
         passes=passes,
-        touch=inputs.touch,
+        touch=inputs.renewal.touch,
     )
     span_s = time.monotonic() - began
     sets = len(inputs.grad_seeds)

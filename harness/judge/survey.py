@@ -21,7 +21,7 @@ from harness.judge import compare
 from harness.judge.passes import PASSES, Ask, Pass
 from harness.judge.reference import Expected, Reference
 from harness.judge.rules import Rules
-from harness.mixing import FACTORS, Mix
+from harness.mixing import FACTORS, Mix, Renewal
 from harness.records import Phase
 from harness.trees import walk_tensors
 from harness.trial import Call, Trial
@@ -64,6 +64,11 @@ class Survey:
     def repeatable(self) -> bool:
         """Whether a timed call can be made again: from the same seed it gives the same."""
         return not self.random and not self.mutates
+
+    @property
+    def renewal(self) -> Renewal:
+        """How timed calls may get new values."""
+        return Renewal(mix=self.mixable, touch=self.mixable and not self.mutates)
 
     @property
     def phases(self) -> tuple[Phase, ...]:

@@ -14,6 +14,8 @@ from support import HONEST, TINY, Bench
 from harness.judge import baseline, evaluate, kept
 from harness.judge.baseline import EAGER, Baseline
 from harness.judge.context import Context
+from harness.judge.subject import Subject
+from harness.mixing import Renewal
 from harness.records import Block, Epoch, Memory, Problem, Timing
 
 COMPILED = "default"
@@ -68,8 +70,8 @@ def problem(bench: Bench) -> Problem:
 
 
 def measure(context: Context, problem: Problem, **changes: Any) -> Baseline:
-    asked: dict[str, Any] = {"size": "full", "modes": ("forward",), "flops": False}
-    return kept.measure(context, problem, weights_seed=1, **asked | changes)
+    subject = dataclasses.replace(Subject(problem=problem, size="full"), **changes)
+    return kept.measure(context, subject, modes=("forward",), flops=False)
 
 
 def test_the_rest_is_used_again_where_eager_still_takes_what_it_took(
@@ -159,7 +161,8 @@ def test_what_was_kept_is_for_the_same_problem_settings_and_device(
     measure(context, problem)
     measure(*other(context, problem))
     measure(context, problem, size="odd")
-    assert measuring.known == [False, False, False]
+    measure(context, problem, renewal=Renewal(mix=False))
+    assert measuring.known == [False, False, False, False]
 
 
 def test_what_was_kept_is_for_the_same_torch_and_harness(

@@ -18,7 +18,7 @@ from harness.judge.device import Device
 from harness.judge.measure import Plan, enough, plan, time_mode
 from harness.judge.monitor import CONTENDED, POWER_CAPPED, THROTTLED, Monitor
 from harness.judge.sandbox import WorkerLied
-from harness.mixing import mixes, touches
+from harness.mixing import Renewal, mixes, touches
 from harness.records import Block, Epoch, Timing
 
 SETTINGS = Settings(**(QUICK | {"epochs_min": 3, "epochs_max": 6, "mode_budget_s": 1e4}))
@@ -69,6 +69,7 @@ class Fake:
 
 
 def timing(worker: Fake, dev: Device = CPU, settings: Settings = SETTINGS, **more: Any) -> Timing:
+    more = {"renewal": Renewal()} | more
     return time_mode(worker, "forward", device=dev, settings=settings, **more)  # type: ignore[arg-type]
 
 
@@ -259,7 +260,7 @@ def test_a_call_of_every_reading_of_the_judges_clock_is_looked_at() -> None:
 
 def test_what_the_judges_clock_times_is_renewed_in_part_and_the_judge_knows_how() -> None:
     worker, eyes = Fake(reference_ms=0.05, candidate_ms=0.05), Eyes()
-    timing(worker, examiner=eyes, touch=True)
+    timing(worker, examiner=eyes, renewal=Renewal(touch=True))
     seeds = worker.epochs()[-1]["seeds"]
     (settled,) = (arguments for order, arguments in worker.orders if order == "settle")
     orders = [arguments for order, arguments in worker.orders if order == "stopwatch"]
@@ -284,7 +285,7 @@ def test_what_the_host_needs_is_asked_only_where_no_solution_is_loaded(
 
 def test_without_mixing_no_draw_is_mixed() -> None:
     worker, eyes = Fake(), Eyes()
-    timing(worker, examiner=eyes, mix=False)
+    timing(worker, examiner=eyes, renewal=Renewal(mix=False))
     assert all(draw.mix.begin == draw.mix.end for _, _, draw, *_ in eyes.revealed)
     assert worker.orders[0][1]["mix"] is False
 

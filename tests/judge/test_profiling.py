@@ -6,15 +6,16 @@ import pytest
 from support import HONEST, TINY, Bench
 
 from harness.errors import RequestError
-from harness.judge import baseline, profiling
+from harness.judge import profiling
 from harness.judge.profiling import Profile
 from harness.judge.sandbox import WorkerLied, claimed
+from harness.judge.subject import Subject, prepare
 
 
 def take(bench: Bench, source: str, mode: str | None = None) -> Profile:
     problem = bench.problem(TINY)
     solution = bench.solution(source, problem)
-    return profiling.take(bench.context(), problem, solution, size="full", mode=mode)
+    return profiling.take(bench.context(), Subject(problem=problem, size="full"), solution, mode)
 
 
 def test_both_sides_are_listed_in_the_mode_that_trains(bench: Bench) -> None:
@@ -57,7 +58,7 @@ def test_a_process_of_its_own_repeats_what_the_worker_was_told(bench: Bench) -> 
         )
         program.chmod(0o755)
         worker.ask("build", timeout_s=60, source=solution.source, file_name="mine.py")
-        baseline.prepare(context, worker, problem, size="full", weights_seed=1)
+        prepare(context, worker, Subject(problem=problem, size="full"))
         worker.ask("load", timeout_s=60, outputs=("output",))
         names = ["void f<int>(int)", "other"]
         what = {"side": "candidate", "mode": "forward_backward", "seed": 5, "names": names}
