@@ -29,7 +29,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from harness import catalog, config, run
+from harness import ROOT, catalog, config, run
 from harness.judge import baseline, checks, evaluate, stopwatch
 from harness.judge.baseline import Baseline
 from harness.judge.case import Case, open_case
@@ -110,7 +110,7 @@ def main() -> None:
             settings=settings, results_dir=Path(folder), cache_dir=Path(folder) / "cache"
         )
         context = run.make_context(request)
-        problem = catalog.load_problem(options.problem, run.ROOT / "problems")
+        problem = catalog.load_problem(options.problem, ROOT / "problems")
         solution = _solution(options.solution, problem, Path(folder))
         size = run.size_of(settings, context, run.Job(problem=problem, solutions=[solution]))
         case = open_case(context, problem, size)
@@ -122,7 +122,7 @@ def main() -> None:
 
 def _solution(name: str | None, problem: Problem, folder: Path) -> Solution:
     if name:
-        return catalog.load_solution(name, run.ROOT / "solutions", problem)
+        return catalog.load_solution(name, ROOT / "solutions", problem)
     path = folder / "copy.py"
     path.write_text(f"{problem.source}\n\nclass ModelNew(Model):\n    pass\n")
     return read_solution("copy", path, problem)

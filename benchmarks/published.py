@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.run import ROOT
+from harness import ROOT
 
 _TRITON = {
     name: (ROOT / "solutions" / name / "triton_kernels.py").read_text()

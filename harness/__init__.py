@@ -6,11 +6,15 @@ same from Python (docs/python.md).
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from harness.api import compare, evaluate, frame, read
     from harness.config import Settings
+
+#: The folder that holds this package, and problems, solutions and results beside it.
+ROOT = Path(__file__).resolve().parent.parent
 
 __all__ = ["Settings", "compare", "evaluate", "frame", "read"]
 __version__ = "0.1.0"

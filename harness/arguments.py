@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any, NoReturn
 
+from harness import ROOT
 from harness.errors import RequestError
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 class _Parser(argparse.ArgumentParser):

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console, RenderableType
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from harness import config
-from harness.arguments import ROOT, parser_of
+from harness import ROOT, config
+from harness.arguments import parser_of
 from harness.config import PRESETS
 from harness.errors import HarnessError, RequestError
 from harness.judge import headstart

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness import (
+    ROOT,
     catalog,
     commands_rows,
     comparison,
@@ -22,7 +23,6 @@ from harness import (
     doctor,
     fitness,
     report_compare,
-    run,
     scaffold,
     suites,
 )
@@ -99,7 +99,7 @@ def lint(arguments: list[str]) -> Outcome:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--problem", help="a problem's name, or the path of a problem file")
     what.add_argument("--all", action="store_true", help="every problem")
-    parser.add_argument("--problem-dir", type=Path, default=run.ROOT / "problems")
+    parser.add_argument("--problem-dir", type=Path, default=ROOT / "problems")
     parser.add_argument("--size", help="auto (smoke where there is one), full, or another size")
     parser.add_argument("--device", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--dtype", help="float32, float16, bfloat16 or float64")
@@ -132,8 +132,8 @@ def new(arguments: list[str]) -> Outcome:
     languages = ", ".join(scaffold.LANGUAGES)
     solution.add_argument("--language", default="cuda", help=f"{languages}; default: cuda")
     for kind in (problem, solution):
-        kind.add_argument("--problem-dir", type=Path, default=run.ROOT / "problems")
-    solution.add_argument("--solution-dir", type=Path, default=run.ROOT / "solutions")
+        kind.add_argument("--problem-dir", type=Path, default=ROOT / "problems")
+    solution.add_argument("--solution-dir", type=Path, default=ROOT / "solutions")
     options = parser.parse_args(arguments)
     if options.kind == "problem":
         path = scaffold.new_problem(options.name, options.problem_dir)
@@ -142,7 +142,7 @@ def new(arguments: list[str]) -> Outcome:
         places = (options.problem_dir, options.solution_dir)
         path = scaffold.new_solution(options.problem, options.name, options.language, *places)
         then = f"--problem {options.problem} --solution {path}"
-    if options.problem_dir != run.ROOT / "problems":
+    if options.problem_dir != ROOT / "problems":
         then += f" --problem-dir {options.problem_dir}"
     return f"wrote {path}: look for TODO\nthen: python run_eval.py {then}", 0
 

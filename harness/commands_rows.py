@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rich.console import RenderableType
 
-from harness import config, explain, page, report_profile, run
-from harness.arguments import ROOT, add_places, parser_of
+from harness import ROOT, config, explain, page, report_profile, run
+from harness.arguments import add_places, parser_of
 from harness.errors import MachineError, RequestError
 from harness.judge import profiling
 from harness.judge.profiling import Profile

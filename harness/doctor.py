@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 import torch
 
-from harness import doctor_gpu, doctor_tools, run
+from harness import ROOT, doctor_gpu, doctor_tools, run
 from harness.config import Settings
 from harness.errors import HarnessError, MachineError
 from harness.findings import Finding, State, finding
@@ -50,7 +50,7 @@ class Machine:
         return self.device is not None and self.device.type == "cuda"
 
 
-def examine(setting: str = "auto", root: Path = run.ROOT) -> tuple[Finding, ...]:
+def examine(setting: str = "auto", root: Path = ROOT) -> tuple[Finding, ...]:
     """Everything, for the device that `setting` names. Takes some seconds: it tries the tools."""
     chosen, fault = None, ""
     try:

@@ -12,7 +12,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import catalog, constants, fit, footprint, problem, results, source
+from harness import ROOT, catalog, constants, fit, footprint, problem, results, source
 from harness.config import Settings
 from harness.course import Course, Work
 from harness.course import Job as Job
@@ -25,7 +25,6 @@ from harness.judge.context import Context
 from harness.judge.survey import MEMORY_SHARE
 from harness.records import Problem, Row
 
-ROOT = Path(__file__).resolve().parent.parent
 SMOKE = "smoke"
 UNGRADED = ("odd", "huge")  # sizes for checks: never what `auto` means
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from harness import ROOT
 from harness.wire import Wire, WireClosed, WireTimeout
 
-ROOT = Path(__file__).resolve().parent.parent
 _BOOTSTRAP = (
     "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); "
     "runpy.run_module('harness.judging', run_name='__main__', alter_sys=True)"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 from rich.console import RenderableType
 
-from harness import catalog, exports, imports, metrics, report_metrics, results, run
+from harness import ROOT, catalog, exports, imports, metrics, report_metrics, results
 from harness.errors import RequestError
 from harness.records import Value
 
@@ -87,7 +87,7 @@ def export(arguments: list[str]) -> Outcome:
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE.csv", help="results files")
     parser.add_argument("--format", choices=exports.FORMATS, default="kernelbench")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="a folder")
-    folder = run.ROOT / "results" / "raw"
+    folder = ROOT / "results" / "raw"
     parser.add_argument("--raw", type=Path, default=folder, help="raw samples, for the spread")
     options = parser.parse_args(arguments)
     write = exports.FORMATS[options.format]

@@ -28,7 +28,7 @@ from support import ROOT
 from test_page import make, mode
 
 import harness
-from harness import arguments, cli, cluster, doctor, host, results, run
+from harness import cli, cluster, doctor, host, results, run
 from harness.judge import build, lint, profiling, toolchain
 from harness.judge import evaluate as judge
 from harness.judge.baseline import Baseline
@@ -86,9 +86,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             row = make(solution, problem="mse", time=f"2026-01-0{1 + ('after' in name)}T00:00:00Z")
             results.append(tmp_path / name, row)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(run, "ROOT", tmp_path)
-    monkeypatch.setattr(arguments, "ROOT", tmp_path)
-    for module in ("cli", "commands_rows"):
+    for module in ("arguments", "cli", "commands", "commands_rows", "doctor", "suites"):
         monkeypatch.setattr(f"harness.{module}.ROOT", tmp_path)
     places = {"results_dir": tmp_path / "results", "cache_dir": tmp_path / "cache"}
     places |= {f"{kind}_dir": tmp_path / f"{kind}s" for kind in ("problem", "solution")}

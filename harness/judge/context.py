@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import harness
-from harness import cpu
+from harness import ROOT, cpu
 from harness.config import Settings
 from harness.judge import forkserver, isolation
 from harness.judge.device import Device
@@ -17,7 +16,6 @@ from harness.judge.fingerprint import Fingerprint
 from harness.judge.sandbox import Worker, WorkerFault, private_folder
 from harness.judge.toolchain import Toolchain, worker_environment
 
-ROOT = Path(harness.__file__).resolve().parent.parent
 COMPILER_BYTES = 3 << 29  # a compiler over torch's headers takes about 1.5 GB
 
 

@@ -30,7 +30,7 @@ from typing import Any
 
 import psutil
 
-import harness
+from harness import ROOT
 
 PRELOADED = ("harness.worker.preload",)
 #: Read when they are needed, so that each worker gets its own. All other variables are read at
@@ -41,7 +41,6 @@ LATE = frozenset(
         *("CUDA_VISIBLE_DEVICES", "TORCH_CUDA_ARCH_LIST", "MAX_JOBS"),
     }
 )
-_ROOT = Path(harness.__file__).resolve().parent.parent
 _CORES = sorted(os.sched_getaffinity(0))  # before any thread has been given fewer
 _FORKER = Path(__file__).with_name("forker.py")
 START_S = 120.0  # that a server may take to import
@@ -101,7 +100,7 @@ class ForkServer:
         with theirs, (self._folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-I", str(_FORKER), str(_ROOT), str(theirs.fileno())),
+                    *(sys.executable, "-I", str(_FORKER), str(ROOT), str(theirs.fileno())),
                     *(",".join(map(str, _CORES)), *preloaded),
                 ],
                 cwd=self._folder,

@@ -25,10 +25,10 @@ from typing import Any
 import torch
 
 import harness
-from harness import cpu, samples
+from harness import ROOT, cpu, samples
 from harness.judge import baseline, device
 from harness.judge.baseline import Baseline
-from harness.judge.context import ROOT, Context
+from harness.judge.context import Context
 from harness.judge.fingerprint import Fingerprint
 from harness.judge.subject import Subject
 

@@ -27,8 +27,7 @@ from typing import Any, Protocol
 
 import psutil
 
-import harness
-from harness import channel
+from harness import ROOT, channel
 from harness.channel import Channel, Message
 from harness.judge import forkserver
 from harness.judge.forkserver import ForkServer, ForkServerError, Place
@@ -37,7 +36,6 @@ _BOOTSTRAP = (
     "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
     "runpy.run_module('harness.worker', run_name='__main__', alter_sys=True)"
 )
-_ROOT = Path(harness.__file__).resolve().parent.parent
 _WARDEN = Path(__file__).with_name("warden.py")
 END_S = 10.0  # that a warden gets to end its processes
 
@@ -214,7 +212,7 @@ class Worker:
 def _fork(server: ForkServer, place: Place) -> _Process | None:
     """A worker of the server's; None where it fails, and then no more is asked of it."""
     try:
-        return server.start(_BOOTSTRAP, [str(_ROOT)], place)
+        return server.start(_BOOTSTRAP, [str(ROOT)], place)
     except ForkServerError as error:
         forkserver.give_up(server, error)
         return None
@@ -223,7 +221,7 @@ def _fork(server: ForkServer, place: Place) -> _Process | None:
 def _execute(jail: Sequence[str], place: Place) -> _Process:
     """A worker as a program of its own."""
     python, channel = (sys.executable, "-I"), place.channel.fileno()
-    worker = (*python, "-c", _BOOTSTRAP, str(_ROOT), str(channel))
+    worker = (*python, "-c", _BOOTSTRAP, str(ROOT), str(channel))
     return subprocess.Popen(
         [*python, "-S", str(_WARDEN), *jail, *worker],
         cwd=place.folder,

@@ -18,6 +18,7 @@ import contextlib
 import hashlib
 import importlib.machinery
 import importlib.util
+import inspect
 import json
 import os
 import re
@@ -46,6 +47,7 @@ _DIAGNOSTIC = re.compile(
 _LINK_ERROR = re.compile(
     r"undefined reference to|cannot find -l|ld returned \d|No such file or dir"
 )
+_UNDEFINED = re.compile(r"undefined symbol: (\S+)")  # found when the library is opened
 _KILLED = re.compile(r"Killed signal terminated program|: Killed$|signal 9")
 
 _USAGE = (
@@ -93,7 +95,7 @@ class Builder:
 
         def load(*args: Any, **kwargs: Any) -> Any:
             with self._recorded() as record:
-                call = _named(("name", "sources"), args, kwargs)
+                call = _named(_parameters(from_files), args, kwargs)
                 files = call.get("sources") or []
                 files = [files] if isinstance(files, str) else files
                 texts = {str(f): Path(f).read_text(errors="replace") for f in files}
@@ -191,7 +193,7 @@ class Builder:
             log = str(error)
             message = self._diagnose(log, folder, call)
             shutil.rmtree(folder, ignore_errors=True)
-            if log.startswith("Error building extension"):
+            if log.startswith("Error building extension") or _UNDEFINED.search(log):
                 raise (KilledFault if _killed(log) else CompileFault)(message, log) from None
             raise
         libraries = sorted(folder.glob("*.so"))
@@ -223,6 +225,8 @@ class Builder:
             if match:
                 place = self._place(folder, match["file"], int(match["line"]))
                 return f"{place}: error: {match['text'].strip()}{hint}"
+        if undefined := _UNDEFINED.search(log):
+            return f"the link failed: {undefined[0]}{hint}"
         for line in log.splitlines():
             if _LINK_ERROR.search(line):
                 return f"the link failed: {line.strip()}{hint}"
@@ -249,6 +253,10 @@ def _killed(log: str) -> bool:
     return any(_KILLED.search(line) for line in log.splitlines())
 
 
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(function).parameters)
+
+
 def _named(names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     return dict(zip(names, args, strict=False)) | kwargs
 
@@ -262,7 +270,7 @@ def _inline_call(
     """
     names: tuple[str, ...] = ("name", "cpp_sources", "cuda_sources", "functions")
     if len(args) > len(names) or "sycl_sources" in kwargs:
-        names = tuple(inline.__code__.co_varnames[: inline.__code__.co_argcount])
+        names = _parameters(inline)
     call = _named(names, args, kwargs)
     quote = ", ".join(f"{k}={_short(v)}" for k, v in call.items())
     if not isinstance(call.get("name"), str):
@@ -291,6 +299,11 @@ def _hint(log: str, call: Mapping[str, Any]) -> str:
         return " [hint: the source has its own PYBIND11_MODULE and functions=[...] adds a second]"
     if "was not declared in this scope" in log and "main.cpp" in log and call.get("cuda_sources"):
         return " [hint: cpp_sources must hold the prototype of each function in functions=[...]]"
+    functions = call.get("functions") or []
+    symbol = _UNDEFINED.search(log)
+    for name in [functions] if isinstance(functions, str) else functions:
+        if symbol and f"{len(name)}{name}" in symbol[1]:  # as C++ names are mangled
+            return f" [hint: no source defines {name} as its prototype declares it]"
     given = (call.get(key) or [] for key in ("extra_cflags", "extra_cuda_cflags"))
     flags = " ".join(str(flag) for group in given for flag in group)
     pinned = re.search(r"-std=\S+", flags)

@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from harness import ROOT
 from harness.worker.faults import MachineFault
 from harness.worker.provenance import bare_name
 
@@ -24,9 +25,8 @@ METRICS = {
     "sm__throughput.avg.pct_of_peak_sustained_elapsed": "compute_share",
     "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy",
 }
-_ROOT = Path(__file__).resolve().parents[2]
 _REPLAY = (
-    f"import sys; sys.path.insert(0, {str(_ROOT)!r}); "
+    f"import sys; sys.path.insert(0, {str(ROOT)!r}); "
     "from harness.worker import replay; replay.main(sys.argv[1])"
 )
 

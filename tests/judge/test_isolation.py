@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support import HONEST, Bench
 
-from harness import run
+from harness import ROOT, run
 from harness.config import Settings
 from harness.errors import MachineError
 from harness.judge import isolation
@@ -90,7 +90,7 @@ def facts(bench: Bench, places: dict[str, str]) -> dict[str, Any]:
 
 @strict
 def test_a_worker_in_namespaces_sees_itself_and_writes_only_what_is_its_own(bench: Bench) -> None:
-    repository, cache = run.ROOT, bench.folder / "cache"
+    repository, cache = ROOT, bench.folder / "cache"
     places = {
         "sources": str(repository / "harness"),
         "results": str(repository / "results"),

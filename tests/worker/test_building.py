@@ -231,7 +231,7 @@ def test_a_failure_that_a_solution_swallows_is_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [ImportError("undefined symbol: _Z1f"), OSError("CUDA_HOME is not set"), RuntimeError("ninja")],
+    [ImportError("no module"), OSError("CUDA_HOME is not set"), RuntimeError("ninja")],
     ids=str,
 )
 def test_a_failure_of_any_other_kind_is_recorded_and_passed_on(
@@ -355,6 +355,33 @@ def test_a_pinned_standard_gets_a_hint(tmp_path: Path) -> None:
     assert "hint" not in str(failure(tmp_path, log, extra_cflags=["-O3"]))
 
 
+@pytest.mark.parametrize("functions", ["scale", ["other", "scale"], {"scale": "docs"}])
+def test_a_prototype_that_nothing_defines_is_a_link_that_failed(
+    tmp_path: Path, functions: Any
+) -> None:
+    def opens(**call: Any) -> None:
+        path = Path(call["build_directory"], "x.so")
+        raise ImportError(f"{path}: undefined symbol: _Z5scaleRKN2at6TensorE")
+
+    made, load = builder(opens, tmp_path)
+    with pytest.raises(CompileFault) as caught:
+        load(name="x", cpp_sources="torch::Tensor scale();", functions=functions)
+    text = (
+        "the link failed: undefined symbol: _Z5scaleRKN2at6TensorE [hint: no source defines scale"
+    )
+    assert str(caught.value).startswith(text)
+    assert made.records[0].error == str(caught.value)
+
+
+def test_a_symbol_of_some_library_that_is_missing_gets_no_hint(tmp_path: Path) -> None:
+    def opens(**_: Any) -> None:
+        raise ImportError("x.so: undefined symbol: cublasCreate_v2")
+
+    _, load = builder(opens, tmp_path)
+    with pytest.raises(CompileFault, match=r"undefined symbol: cublasCreate_v2$"):
+        load(name="x", cpp_sources="int f();", functions=["f"])
+
+
 # --- arguments --------------------------------------------------------------------------------
 
 BAD_CALLS = {
@@ -388,6 +415,22 @@ def test_a_call_that_cannot_mean_what_was_hoped_is_refused_and_quoted(
         assert "cuda_sources CUDA text, functions a list of bare function names" in text
     assert not fake.folders
     assert [record.error for record in made.records] == [text]
+
+
+def test_sources_from_files_take_torchs_arguments_by_place(tmp_path: Path) -> None:
+    seen: dict[str, Any] = {}
+
+    def from_files(name: str, sources: Any, extra_cflags: Any = None, **more: Any) -> None:
+        seen.update(more, name=name, sources=sources, extra_cflags=extra_cflags)
+        raise RuntimeError("seen")
+
+    cpp_extension.load = from_files
+    builder(Fake(), tmp_path)
+    source = tmp_path / "k.cpp"
+    source.write_text("int a;")
+    with pytest.raises(RuntimeError, match="seen"):
+        cpp_extension.load("k", [str(source)], ["-O3"])
+    assert (seen["name"], seen["extra_cflags"]) == ("k", ["-O3"])
 
 
 def test_files_that_are_missing_are_recorded(tmp_path: Path) -> None:
