@@ -206,6 +206,25 @@ def test_a_slower_solution_may_take_longer_by_the_judges_clock_too() -> None:
     assert complaint(claim(timing(2.0, 1.9, stopwatch_ms=8.5), clocked(2.0, 2.5))) is not None
 
 
+def unsettled(*solution_ms: float) -> Timing:
+    """One epoch for each time of the solution, where the reference takes 2 ms."""
+    blocks = [Block(reference_ms=(2.0, 2.0), solution_ms=(ms, ms)) for ms in solution_ms]
+    epochs = tuple(Epoch(blocks=(block,), wall_s=1.0) for block in blocks)
+    return Timing(mode="forward", calls=4, epochs=epochs, stopwatch_ms=8.5)
+
+
+def test_what_a_claim_is_not_sure_of_is_not_claimed_but_a_wide_interval_hides_nothing() -> None:
+    base = clocked(2.0, 2.5)
+    near_one = unsettled(1.87, 1.97)
+    assert 1.03 < near_one.interval.ratio < 1.05
+    assert complaint(claim(near_one, base)) is None
+    assert complaint(claim(unsettled(1.919, 1.921), base)) is not None  # surely faster
+    wide = unsettled(0.5, 2.0)
+    assert wide.interval.low is not None
+    assert wide.interval.low < 1 < wide.interval.ratio
+    assert complaint(claim(wide, base)) is not None
+
+
 @pytest.mark.parametrize("dev", [CPU, GPU], ids=["cpu", "cuda"])
 def test_a_reading_that_is_mostly_not_the_call_still_refutes_what_it_can(dev: Device) -> None:
     # 2 ms of 3.5 are the call: what saves 1.9 of them cannot take 3.5, but 2.2 is within the slack.
