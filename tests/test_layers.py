@@ -21,7 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("run",),
     ("course", "recompute", "report_compare", "plots", "doctor_gpu", "doctor_tools"),
     ("report", "judge.evaluate", "judge.ahead", "judge.profiling"),
-    ("judge.build", "judge.cores"),
+    ("judge.build", "judge.cores", "judge.performance"),
     ("judge.verdicts",),
     ("judge.rows", "judge.checks", "judge.audit", "judge.lint"),
     ("judge.case",),

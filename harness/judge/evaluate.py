@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import secrets
 import time
 
-from harness.judge import audit, baseline, build, checks
-from harness.judge.baseline import Baseline
+from harness.judge import build, checks, performance
 from harness.judge.case import Case, Note
 from harness.judge.context import Context
-from harness.judge.measure import time_mode
-from harness.judge.peaks import peaks
 from harness.judge.rows import Findings, mode_results, row
-from harness.judge.sandbox import Worker, WorkerFault, claimed
+from harness.judge.sandbox import Worker, WorkerFault
 from harness.judge.subject import prepare
 from harness.judge.survey import Stage
 from harness.judge.verdicts import Ended, Progress, verdict, verdicts
@@ -137,7 +133,7 @@ def _judge(case: Case, worker: Worker, phase: Progress, found: Findings, note: N
             backward = _has_backward(judged, found, trials=stage.trials, note=tell)
         found.error_ratio = judged.worst_error_ratio
     modes = case.modes if backward else tuple(m for m in case.modes if m == "forward")
-    _measure(case, judged, modes, phase, found, note)
+    performance.measure(case, judged, modes, phase, found, note)
     return _final_verdict(case, backward=backward, found=found)
 
 
@@ -161,122 +157,6 @@ def _has_backward(judged: checks.Judged, found: Findings, *, trials: int, note: 
         found.notes.append(f"only the forward was asked for; {mistake}")
         return False
     return True
-
-
-def _measure(
-    case: Case,
-    judged: checks.Judged,
-    modes: tuple[str, ...],
-    phase: Progress,
-    found: Findings,
-    note: Note,
-) -> None:
-    """Times, memory, provenance; each claim is audited as it comes. Raises `Ended`."""
-    settings, worker = case.context.settings, judged.worker
-    phase.enter(Phase.FIND)  # waiting for builds to end is neither checking nor measuring
-    with case.context.quiet():
-        phase.enter(Phase.TIME)
-        for mode in modes:
-            timing = time_mode(
-                worker,
-                mode,
-                device=case.context.device,
-                settings=settings,
-                renewal=case.subject.renewal,
-                overhead_ms=case.baseline.overhead_ms,
-                examiner=judged,
-                note=note,
-            )
-            found.timings[mode] = timing
-            if judged.wrong_reveal:
-                raise Ended(
-                    verdict(
-                        Status.REJECTED,
-                        Phase.AUDIT,
-                        f"the output of a timed call ({mode}) is wrong: {judged.wrong_reveal}",
-                    )
-                )
-            found.flags += [f"{mode}:{flag}" for flag in timing.flags]
-    worker.ask("forget", timeout_s=settings.call_timeout_s)
-    phase.enter(Phase.MEMORY)
-    note("memory")
-    training = "forward_backward" in modes
-    seen = peaks(case.context, worker, "candidate", training=training)
-    found.memory, flags = seen.beside(case.baseline.seen)
-    found.flags += flags
-    if complaint := seen.complaint(case.work.proven):
-        raise Ended(verdict(Status.REJECTED, Phase.AUDIT, complaint))
-    if settings.profile:
-        phase.enter(Phase.PROFILE)
-        note("profile")
-        provenance(case, worker, modes, found)
-    phase.enter(Phase.AUDIT)
-    note("audit")
-    found.flags += audit.moved_work(found.timings)
-    for timing in found.timings.values():
-        steps = case.work.steps(timing.mode)
-        limit_ms = sum(case.baseline.limit_ms(step) for step in steps)
-        found.flags += audit.beats_limit(timing, limit_ms)
-        known = _current_baseline(case, timing)
-        found.flags += audit.unclocked(timing.mode, known, case.context.device)
-        claim = audit.Claim(
-            timing=timing,
-            baseline=known,
-            device=case.context.device,
-            proven_bytes=case.work.proven * len(steps),
-            threads=case.context.settings.threads,
-        )
-        if complaint := audit.complaint(claim):
-            raise Ended(verdict(Status.REJECTED, Phase.AUDIT, complaint))
-
-
-def _current_baseline(case: Case, timing: Timing) -> Baseline:
-    """The baseline, measured again where the machine may have become slower since."""
-    claim = audit.Claim(timing=timing, baseline=case.baseline, device=case.context.device)
-    if not audit.in_doubt(claim):
-        return case.baseline
-    with case.context.quiet():
-        return baseline.measure_again(case.context, case.subject, case.baseline, timing.mode)
-
-
-def provenance(case: Case, worker: Worker, modes: tuple[str, ...], found: Findings) -> None:
-    """Did anything of the solution's own run? Raises `Ended` with `not_exercised` if not."""
-    mode = "forward_backward" if "forward_backward" in modes else "forward"
-    answer = worker.ask(
-        "profile",
-        timeout_s=case.context.settings.call_timeout_s,
-        mode=mode,
-        seed=secrets.randbits(48),
-    ).body["answer"]
-    with claimed():
-        share = None if answer.get("own_share") is None else float(answer["own_share"])
-        if share is not None and not 0 <= share <= 1:
-            raise ValueError(f"a share of {share}")
-    found.own_share = None if share is None else round(share, 4)
-    failed = [b for b in found.builds if b.get("error")]
-    idle = answer.get("native_calls") == 0 or share == 0
-    if failed and (idle or len(failed) == len(found.builds)):
-        raise Ended(
-            verdict(
-                Status.NOT_EXERCISED,
-                Phase.PROFILE,
-                f"a build failed and was swallowed, so no kernel of its own ran: "
-                f"{failed[0]['error']}",
-            )
-        )
-    if found.builds and idle:
-        raise Ended(
-            verdict(
-                Status.NOT_EXERCISED,
-                Phase.PROFILE,
-                "right, but nothing of what it built ran: PyTorch did the work",
-            )
-        )
-    if not found.builds and not share:
-        found.flags.append("library_only")
-        if case.context.settings.require_own_kernels:
-            text = "right, but no kernel of its own ran, and --require-own-kernels is given"
-            raise Ended(verdict(Status.NOT_EXERCISED, Phase.PROFILE, text))
 
 
 def _final_verdict(case: Case, *, backward: bool, found: Findings) -> Verdict:

@@ -12,7 +12,7 @@ import torch
 from support import SCALE_SOURCE, TINY, Bench, judges
 
 from harness.errors import ProblemError
-from harness.judge import baseline, checks, evaluate
+from harness.judge import baseline, checks, evaluate, performance
 from harness.judge.case import open_case
 from harness.judge.sandbox import WorkerFault
 from harness.records import MODES, Phase, Row, Status
@@ -707,7 +707,7 @@ def test_no_memory_for_the_judge_is_a_harness_error(bench: Bench) -> None:
 
 def test_a_baseline_that_cannot_be_measured_again_is_a_harness_error(bench: Bench) -> None:
     error: Any = baseline.BaselineError("gone")
-    with mock.patch.object(evaluate, "_current_baseline", side_effect=error):
+    with mock.patch.object(performance, "_current_baseline", side_effect=error):
         row = bench.judge(model(RIGHT))
     is_row(row, Status.HARNESS_ERROR, Phase.AUDIT, "measured again: gone")
 

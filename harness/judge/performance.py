@@ -1,0 +1,146 @@
+"""What a solution that is right gains: its times, its memory, and whether it was its own work.
+
+All of it is what the worker claims; each claim is held against what the judge knows.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from harness.judge import audit, baseline, checks
+from harness.judge.baseline import Baseline
+from harness.judge.case import Case, Note
+from harness.judge.measure import time_mode
+from harness.judge.peaks import peaks
+from harness.judge.rows import Findings
+from harness.judge.sandbox import Worker, claimed
+from harness.judge.verdicts import Ended, Progress, verdict
+from harness.records import Phase, Status, Timing
+
+
+def measure(
+    case: Case,
+    judged: checks.Judged,
+    modes: tuple[str, ...],
+    phase: Progress,
+    found: Findings,
+    note: Note,
+) -> None:
+    """Fill `found` with what `modes` take. Raises `Ended` where a claim does not hold, and as
+    `Worker.ask` does."""
+    settings, worker = case.context.settings, judged.worker
+    phase.enter(Phase.FIND)  # waiting for builds to end is neither checking nor measuring
+    with case.context.quiet():
+        phase.enter(Phase.TIME)
+        for mode in modes:
+            _time(case, judged, mode, found, note)
+    worker.ask("forget", timeout_s=settings.call_timeout_s)
+    phase.enter(Phase.MEMORY)
+    note("memory")
+    _memory(case, worker, modes, found)
+    if settings.profile:
+        phase.enter(Phase.PROFILE)
+        note("profile")
+        _provenance(case, worker, modes, found)
+    phase.enter(Phase.AUDIT)
+    note("audit")
+    _audit(case, found)
+
+
+def _time(case: Case, judged: checks.Judged, mode: str, found: Findings, note: Note) -> None:
+    timing = time_mode(
+        judged.worker,
+        mode,
+        device=case.context.device,
+        settings=case.context.settings,
+        renewal=case.subject.renewal,
+        overhead_ms=case.baseline.overhead_ms,
+        examiner=judged,
+        note=note,
+    )
+    found.timings[mode] = timing
+    if judged.wrong_reveal:
+        raise _rejected(f"the output of a timed call ({mode}) is wrong: {judged.wrong_reveal}")
+    found.flags += [f"{mode}:{flag}" for flag in timing.flags]
+
+
+def _memory(case: Case, worker: Worker, modes: tuple[str, ...], found: Findings) -> None:
+    training = "forward_backward" in modes
+    seen = peaks(case.context, worker, "candidate", training=training)
+    found.memory, flags = seen.beside(case.baseline.seen)
+    found.flags += flags
+    if complaint := seen.complaint(case.work.proven):
+        raise _rejected(complaint)
+
+
+def _provenance(case: Case, worker: Worker, modes: tuple[str, ...], found: Findings) -> None:
+    """Did anything of the solution's own run? Raises `Ended` with `not_exercised` if not."""
+    mode = "forward_backward" if "forward_backward" in modes else "forward"
+    answer = worker.ask(
+        "profile",
+        timeout_s=case.context.settings.call_timeout_s,
+        mode=mode,
+        seed=secrets.randbits(48),
+    ).body["answer"]
+    with claimed():
+        share = None if answer.get("own_share") is None else float(answer["own_share"])
+        if share is not None and not 0 <= share <= 1:
+            raise ValueError(f"a share of {share}")
+    found.own_share = None if share is None else round(share, 4)
+    failed = [b for b in found.builds if b.get("error")]
+    idle = answer.get("native_calls") == 0 or share == 0
+    if failed and (idle or len(failed) == len(found.builds)):
+        raise Ended(
+            verdict(
+                Status.NOT_EXERCISED,
+                Phase.PROFILE,
+                f"a build failed and was swallowed, so no kernel of its own ran: "
+                f"{failed[0]['error']}",
+            )
+        )
+    if found.builds and idle:
+        raise Ended(
+            verdict(
+                Status.NOT_EXERCISED,
+                Phase.PROFILE,
+                "right, but nothing of what it built ran: PyTorch did the work",
+            )
+        )
+    if not found.builds and not share:
+        found.flags.append("library_only")
+        if case.context.settings.require_own_kernels:
+            text = "right, but no kernel of its own ran, and --require-own-kernels is given"
+            raise Ended(verdict(Status.NOT_EXERCISED, Phase.PROFILE, text))
+
+
+def _audit(case: Case, found: Findings) -> None:
+    """Hold each mode's times against the baseline, the clock and the physical limit."""
+    found.flags += audit.moved_work(found.timings)
+    for timing in found.timings.values():
+        steps = case.work.steps(timing.mode)
+        limit_ms = sum(case.baseline.limit_ms(step) for step in steps)
+        found.flags += audit.beats_limit(timing, limit_ms)
+        known = _current_baseline(case, timing)
+        found.flags += audit.unclocked(timing.mode, known, case.context.device)
+        claim = audit.Claim(
+            timing=timing,
+            baseline=known,
+            device=case.context.device,
+            proven_bytes=case.work.proven * len(steps),
+            threads=case.context.settings.threads,
+        )
+        if complaint := audit.complaint(claim):
+            raise _rejected(complaint)
+
+
+def _current_baseline(case: Case, timing: Timing) -> Baseline:
+    """The baseline, measured again where the machine may have become slower since."""
+    claim = audit.Claim(timing=timing, baseline=case.baseline, device=case.context.device)
+    if not audit.in_doubt(claim):
+        return case.baseline
+    with case.context.quiet():
+        return baseline.measure_again(case.context, case.subject, case.baseline, timing.mode)
+
+
+def _rejected(text: str) -> Ended:
+    return Ended(verdict(Status.REJECTED, Phase.AUDIT, text))
