@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness import nvml
 from harness.errors import MachineError, RequestError, hint
 
 CPU = "cpu"
@@ -93,33 +94,27 @@ def gpus() -> dict[str, Place]:
 
 def _by_nvml() -> dict[str, Place]:
     found: dict[str, Place] = {}
-    with contextlib.suppress(Exception):  # NVML is optional, and so is each of its calls
-        import pynvml
-
-        pynvml.nvmlInit()
-        try:
-            for n in range(pynvml.nvmlDeviceGetCount()):
-                handle = pynvml.nvmlDeviceGetHandleByIndex(n)
-                near = _near(pynvml.nvmlDeviceGetPciInfo(handle).busId)
-                parts = _parts(pynvml, handle)
-                uuids = {f"{n}:{m}": uuid for m, uuid in enumerate(parts)}
-                for number, uuid in (uuids or {str(n): pynvml.nvmlDeviceGetUUID(handle)}).items():
-                    found[number] = Place(name=f"cuda:{number}", visible=uuid, near=near)
-        finally:
-            pynvml.nvmlShutdown()
+    with contextlib.suppress(Exception), nvml.library() as library:
+        for n in range(library.nvmlDeviceGetCount()):
+            handle = library.nvmlDeviceGetHandleByIndex(n)
+            near = _near(library.nvmlDeviceGetPciInfo(handle).busId)
+            parts = _parts(library, handle)
+            uuids = {f"{n}:{m}": uuid for m, uuid in enumerate(parts)}
+            for number, uuid in (uuids or {str(n): library.nvmlDeviceGetUUID(handle)}).items():
+                found[number] = Place(name=f"cuda:{number}", visible=uuid, near=near)
     return found
 
 
-def _parts(nvml: Any, handle: Any) -> list[str]:
+def _parts(library: Any, handle: Any) -> list[str]:
     """UUIDs of a GPU's MIG devices; none where it is whole."""
     uuids = []
     with contextlib.suppress(Exception):  # as GPUs without MIG raise
-        if nvml.nvmlDeviceGetMigMode(handle)[0] != nvml.NVML_DEVICE_MIG_ENABLE:
+        if library.nvmlDeviceGetMigMode(handle)[0] != library.NVML_DEVICE_MIG_ENABLE:
             return []
-        for m in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        for m in range(library.nvmlDeviceGetMaxMigDeviceCount(handle)):
             with contextlib.suppress(Exception):  # a part that is not there
-                part = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, m)
-                uuids.append(str(nvml.nvmlDeviceGetUUID(part)))
+                part = library.nvmlDeviceGetMigDeviceHandleByIndex(handle, m)
+                uuids.append(str(library.nvmlDeviceGetUUID(part)))
     return uuids
 
 

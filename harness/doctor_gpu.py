@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.findings import Finding, State, finding
 from harness.judge.device import Device
+from harness.nvml import slowed
 
 
 def look(device: Device) -> list[Finding]:
@@ -47,17 +48,11 @@ def _driver(nvml: Any, handle: Any) -> Iterator[Finding]:
 def _clocks(nvml: Any, handle: Any) -> Iterator[Finding]:
     now = nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)
     most = nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)
-    reasons = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
-    throttled = reasons & (
-        nvml.nvmlClocksThrottleReasonHwSlowdown
-        | nvml.nvmlClocksThrottleReasonHwThermalSlowdown
-        | nvml.nvmlClocksThrottleReasonSwThermalSlowdown
-        | nvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown
-    )
+    throttled = slowed(nvml, handle)
     detail = f"SM at {now} of {most} MHz"
     if throttled:
         remedy = "let the card cool; nvidia-smi -q -d PERFORMANCE tells more"
-        yield finding("clocks", State.WARNING, f"{detail}, throttled ({reasons:#x})", remedy)
+        yield finding("clocks", State.WARNING, f"{detail}, throttled ({throttled:#x})", remedy)
     else:
         yield finding("clocks", State.OK, detail)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from harness import nvml
 from harness.errors import MachineError, RequestError
 from harness.judge import toolchain
 from harness.records import Environment
@@ -60,7 +61,7 @@ def choose(setting: str) -> Device:
             raise MachineError(f"device {setting!r} is not there; this machine has {count}")
         index = int(number)
     else:
-        index = max(range(count), key=lambda i: torch.cuda.mem_get_info(i)[0])
+        index = max(range(count), key=_free_bytes) if count > 1 else 0
     return _cuda(index)
 
 
@@ -103,39 +104,38 @@ def _cuda(index: int) -> Device:
             f"cuda:{index} cannot be used: {line}; choose another --device"
         ) from error
     properties = torch.cuda.get_device_properties(index)
-    uuid = str(properties.uuid) if hasattr(properties, "uuid") else None
+    uuid = str(properties.uuid)
     listed = [v for v in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if v]
     return Device(
         type="cuda",
         index=index,
         name=properties.name,
-        visible=listed[index] if listed else (f"GPU-{uuid}" if uuid else str(index)),
+        visible=listed[index] if listed else (f"GPU-{uuid}"),
         arch=toolchain.architecture((properties.major, properties.minor)),
         memory_bytes=properties.total_memory,
         uuid=uuid,
-        pin_bandwidth_bytes_per_s=_pin_bandwidth(index, uuid),
+        pin_bandwidth_bytes_per_s=_pin_bandwidth(uuid),
     )
 
 
-def _pin_bandwidth(index: int, uuid: str | None) -> float | None:
+def _free_bytes(index: int) -> int:
+    """By NVML where it tells: to ask CUDA makes a context on the card, and takes memory of it."""
+    uuid = str(torch.cuda.get_device_properties(index).uuid)
+    with contextlib.suppress(Exception), nvml.card(uuid) as card:
+        if card is not None:
+            library, handle = card
+            return int(library.nvmlDeviceGetMemoryInfo(handle).free)
+    return torch.cuda.mem_get_info(index)[0]
+
+
+def _pin_bandwidth(uuid: str | None) -> float | None:
     """Bytes per second that the memory's pins carry: two transfers a clock, by bus width."""
-    with contextlib.suppress(Exception):  # NVML is optional, and so is each of its calls
-        import pynvml
-
-        pynvml.nvmlInit()
-        try:
-            handle = _nvml_handle(pynvml, index, uuid)
-            clock_mhz = pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_MEM)
-            return float(2e6 * clock_mhz * pynvml.nvmlDeviceGetMemoryBusWidth(handle) / 8)
-        finally:
-            pynvml.nvmlShutdown()
+    with contextlib.suppress(Exception), nvml.card(uuid) as card:
+        if card is not None:
+            library, handle = card
+            clock_mhz = library.nvmlDeviceGetMaxClockInfo(handle, library.NVML_CLOCK_MEM)
+            return float(2e6 * clock_mhz * library.nvmlDeviceGetMemoryBusWidth(handle) / 8)
     return None
-
-
-def _nvml_handle(nvml: Any, index: int, uuid: str | None) -> Any:
-    if uuid:
-        return nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
-    return nvml.nvmlDeviceGetHandleByIndex(index)
 
 
 def environment(device: Device, *, threads: int, allow_tf32: bool) -> Environment:
@@ -164,15 +164,12 @@ def _digest(uuid: str | None) -> str | None:
 
 
 def _nvml_facts(device: Device) -> dict[str, Any]:
-    import pynvml
-
-    pynvml.nvmlInit()
-    try:
-        handle = _nvml_handle(pynvml, device.index, device.uuid)
+    with nvml.card(device.uuid) as card:
+        if card is None:
+            return {}
+        library, handle = card
         return {
-            "driver": pynvml.nvmlSystemGetDriverVersion(),
-            "sm_clock_mhz": pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM),
-            "power_limit_w": pynvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
+            "driver": library.nvmlSystemGetDriverVersion(),
+            "sm_clock_mhz": library.nvmlDeviceGetMaxClockInfo(handle, library.NVML_CLOCK_SM),
+            "power_limit_w": library.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
         }
-    finally:
-        pynvml.nvmlShutdown()

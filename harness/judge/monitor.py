@@ -18,6 +18,7 @@ from typing import Any
 
 import psutil
 
+from harness import nvml
 from harness.judge.device import Device
 
 PERIOD_S = 0.05
@@ -65,37 +66,22 @@ class Monitor:
         return frozenset().union(*inside)
 
     def _watch(self) -> None:
-        with contextlib.suppress(Exception):  # NVML is optional, and so is each of its calls
-            import pynvml
-
-            pynvml.nvmlInit()
-            try:
-                handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{self._device.uuid}")
-                while not self._stop.wait(PERIOD_S):
-                    flags = _clock_flags(pynvml, handle) | _neighbours(pynvml, handle)
-                    self._readings.append(
-                        Reading(at_ns=time.monotonic_ns(), flags=frozenset(flags))
-                    )
-            finally:
-                pynvml.nvmlShutdown()
+        with contextlib.suppress(Exception), nvml.card(self._device.uuid) as card:
+            while card is not None and not self._stop.wait(PERIOD_S):
+                flags = _clock_flags(*card) | _neighbours(*card)
+                self._readings.append(Reading(at_ns=time.monotonic_ns(), flags=frozenset(flags)))
 
 
-def _clock_flags(nvml: Any, handle: Any) -> set[str]:
-    """Why the clocks are lower than they could be. Constants: NVML, clocks event reasons."""
-    reasons = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
-    throttled = (
-        nvml.nvmlClocksThrottleReasonHwSlowdown
-        | nvml.nvmlClocksThrottleReasonHwThermalSlowdown
-        | nvml.nvmlClocksThrottleReasonSwThermalSlowdown
-        | nvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown
-    )
-    flags = {THROTTLED} if reasons & throttled else set()
-    if reasons & nvml.nvmlClocksThrottleReasonSwPowerCap:
+def _clock_flags(library: Any, handle: Any) -> set[str]:
+    """Why the clocks are lower than they could be."""
+    flags = {THROTTLED} if nvml.slowed(library, handle) else set()
+    reasons = library.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
+    if reasons & library.nvmlClocksThrottleReasonSwPowerCap:
         flags.add(POWER_CAPPED)
     return flags
 
 
-def _neighbours(nvml: Any, handle: Any) -> set[str]:
+def _neighbours(library: Any, handle: Any) -> set[str]:
     """Whether a process that is not of this judge's tree used the card in the last second.
 
     A process that has ended meanwhile, such as the worker before, does not count; nor can one
@@ -104,8 +90,8 @@ def _neighbours(nvml: Any, handle: Any) -> set[str]:
     own = {os.getpid()} | {p.pid for p in psutil.Process().children(recursive=True)}
     since = int((time.time() - 1.0) * 1e6)
     try:
-        samples = nvml.nvmlDeviceGetProcessUtilization(handle, since)
-    except nvml.NVMLError:  # none in the last second, or not supported
+        samples = library.nvmlDeviceGetProcessUtilization(handle, since)
+    except library.NVMLError:  # none in the last second, or not supported
         return set()
     busy = {s.pid for s in samples if s.smUtil > 0 and psutil.pid_exists(s.pid)}
     return {CONTENDED} if busy - own else set()

@@ -14,12 +14,13 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from harness import nvml
 from harness.judge.device import Device
 from harness.judge.sandbox import Worker
 
@@ -80,7 +81,7 @@ class Watermark:
         cuda = self._device.type == "cuda"
         with contextlib.ExitStack() as stack:
             stack.callback(self._looked.set)  # whatever happens, nobody waits for ever
-            card = stack.enter_context(_card(self._device)) if cuda else None
+            card = stack.enter_context(nvml.card(self._device.uuid)) if cuda else None
             last = False
             while not last:
                 last = self._stop.is_set()  # the last look is after the answer
@@ -123,33 +124,17 @@ def _status(pid: int) -> dict[str, int]:
     return {}
 
 
-@contextlib.contextmanager
-def _card(device: Device) -> Iterator[Any]:
-    """NVML and its handle of the card, or None: it is optional."""
-    found: Any = None
-    with contextlib.suppress(Exception):
-        import pynvml
-
-        pynvml.nvmlInit()
-        found = pynvml, pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{device.uuid}")
-    try:
-        yield found
-    finally:
-        with contextlib.suppress(Exception):
-            found[0].nvmlShutdown()
-
-
 def _device_bytes(card: Any, pids: Iterable[int]) -> tuple[int | None, bool]:
     """Bytes of the device that `pids` hold, and whether it is the whole device's instead."""
     if card is None:
         return None, False
-    nvml, handle = card
+    library, handle = card
     with contextlib.suppress(Exception):  # each call of NVML is optional
-        processes = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        processes = library.nvmlDeviceGetComputeRunningProcesses(handle)
         used = {process.pid: process.usedGpuMemory for process in processes}
         if used.get(os.getpid()):  # else these are numbers of another namespace, or none
             return sum(used.get(pid) or 0 for pid in pids), False
     with contextlib.suppress(Exception):
-        whole: int = nvml.nvmlDeviceGetMemoryInfo(handle).used
+        whole: int = library.nvmlDeviceGetMemoryInfo(handle).used
         return whole - torch.cuda.memory_reserved(), True
     return None, False

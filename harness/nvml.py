@@ -1,0 +1,47 @@
+"""NVIDIA's management library (NVML). All that it tells is optional: a machine without a driver has
+none, and a container or a part of a card (MIG) is not told everything."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+
+@contextlib.contextmanager
+def library() -> Iterator[Any]:
+    """`pynvml`, ready to be asked, or None where it cannot be used. Its calls may still fail."""
+    nvml: Any = None
+    with contextlib.suppress(Exception):
+        import pynvml
+
+        pynvml.nvmlInit()
+        nvml = pynvml
+    try:
+        yield nvml
+    finally:
+        if nvml is not None:
+            nvml.nvmlShutdown()
+
+
+@contextlib.contextmanager
+def card(uuid: str | None) -> Iterator[tuple[Any, Any] | None]:
+    """`pynvml` and its handle of the card that CUDA calls `uuid`; None where either is missing."""
+    with library() as nvml:
+        handle: Any = None
+        with contextlib.suppress(Exception):
+            handle = nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+        yield None if handle is None else (nvml, handle)
+
+
+def slowed(nvml: Any, handle: Any) -> int:
+    """Why the card's clocks are held down, but for its power limit; 0: they are not. Constants:
+    NVML, clocks event reasons. Raises `NVMLError`."""
+    reasons: int = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
+    unwanted: int = (
+        nvml.nvmlClocksThrottleReasonHwSlowdown
+        | nvml.nvmlClocksThrottleReasonHwThermalSlowdown
+        | nvml.nvmlClocksThrottleReasonSwThermalSlowdown
+        | nvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown
+    )
+    return reasons & unwanted
