@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from support import judges
 
 from harness import catalog
 from harness.judge import isolation
-from harness.records import Row
+from harness.records import Row, Status
 
 HERE = Path(__file__).resolve().parent
 PROBLEMS = HERE / "mutants" / "problems"
@@ -73,8 +75,30 @@ class Trick:
             return (peak or 0.0) >= self.peak_mib
         return not [n for n, value in row.flat().items() if n.endswith("_speedup") and value]
 
+    def unsettled(self, row: Row) -> bool:
+        """Whether a cheat passed where others kept the machine busy: in each mode no faster than
+        the reference, or with samples that do not settle."""
+        if self.honest or self.peak_mib is not None or row.verdict.status is not Status.PASS:
+            return False
+        found = {name: m.speedup for name, m in row.modes.items() if m.speedup is not None}
+        return bool(found) and all(
+            speedup <= 1 or f"{name}:unstable" in row.flags for name, speedup in found.items()
+        )
+
 
 Rows = Callable[[Trick], Row]
+TRIES = 3
+
+
+def insist(trick: Trick, judge: Callable[[], Row]) -> Row:
+    """The row of a trick. One that lives on a core of its own may gain nothing where others keep
+    that busy, and there is nothing to reject then: it is judged again, `TRIES` times in all."""
+    row = judge()
+    for _ in range(TRIES - 1):
+        if not trick.unsettled(row):
+            break
+        row = judge()
+    return row
 
 
 def find(folder: str) -> list[Trick]:
@@ -149,15 +173,18 @@ def rows(request: pytest.FixtureRequest, folder: Path, *, in_full: bool = False)
     tricks = [spec.params["trick"] for spec in specs]
     tricks = [t for t in tricks if not (t.strict and isolation.unusable())]
     with judges(folder, 1 if in_full or any(trick.gpu for trick in tricks) else 2) as judge:
-        futures = {
-            trick: judge(
-                trick.path,
-                catalog.load_problem(trick.path.parent.name, PROBLEMS),
-                **(judged_in_full(trick) if in_full else options(trick)),
-            )
-            for trick in tricks
-        }
-        yield lambda trick: futures[trick].result()
+
+        def submit(trick: Trick) -> Future[Row]:
+            problem = catalog.load_problem(trick.path.parent.name, PROBLEMS)
+            how = judged_in_full(trick) if in_full else options(trick)
+            return judge(trick.path, problem, **how)
+
+        ahead = {trick: submit(trick) for trick in tricks}
+
+        def judged(trick: Trick) -> Row:
+            return (ahead.pop(trick, None) or submit(trick)).result()
+
+        yield functools.cache(lambda trick: insist(trick, lambda: judged(trick)))
 
 
 def table() -> str:
