@@ -163,11 +163,14 @@ def _steps(name: str, path: Path, options: argparse.Namespace) -> Any:
     yield "forward", {"input_mib": f"{size_mib:.1f}"}
     found = _forward(reference)
     yield "backward", found
-    yield "lint", {"backward": _backward(reference)}
+    found = {"backward": _backward(reference)}
     if options.lint:
-        yield "self-check", _lint(reference)
+        yield "lint", found
+        found = _lint(reference)
     if options.self_check:
-        yield "done", {"self_check": _self_check(path, size, options)}
+        yield "self-check", found
+        found = {"self_check": _self_check(path, size, options)}
+    yield "done", found
 
 
 def _forward(reference: Reference) -> dict[str, str]:

@@ -8,14 +8,17 @@
 Times are milliseconds, as in KernelBench's own files. What is `correct` is what this harness
 credits: a row that is `not_exercised` or `rejected` is not, and `metadata` holds the verdict. A
 `mean` is the typical time that the row states (a median over epochs); spread and trials are those
-of the raw samples, where they are kept.
+of the raw samples, where they are kept. The `speedup` in `metadata` is the row's own, of both sides
+interleaved: a ratio of two such means differs from it where times are unsteady.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,8 +44,8 @@ class Exported:
         self.left_out[why] = self.left_out.get(why, 0) + 1
 
 
-def kernelbench(rows: Iterable[PlainRow], folder: Path, raw: Path) -> Exported:
-    """Write `rows`, as `results.plain` gives them; `raw`: the folder of raw samples.
+def kernelbench(rows: Iterable[PlainRow], folder: Path, raw: Sequence[Path]) -> Exported:
+    """Write `rows`, as `results.plain` gives them; `raw`: the folders of raw samples.
 
     Raises `RequestError` for rows of several devices or dtypes, or none that has a level and a
     number; `MachineError` where nothing can be written.
@@ -61,12 +64,12 @@ def kernelbench(rows: Iterable[PlainRow], folder: Path, raw: Path) -> Exported:
         raise RequestError(f"KernelBench's files are of one device: these are {'; '.join(places)}")
     results: dict[str, dict[str, list[Any]]] = {}
     times: dict[str, dict[str, dict[str, Any]]] = {EAGER: {}, COMPILED: {}}
-    for row in kept:
+    for row in sorted(kept, key=lambda row: catalog.sample_of(str(row["solution"])) is None):
         level, number = _place(row)
         timing = _forward(row, raw)
         of_level = results.setdefault(level, {})
         entries = of_level.setdefault(str(number), [])
-        entries.append(_entry(row, len(entries), timing))
+        entries.append(_entry(row, _sample_id(row, entries), timing))
         _add_times(times, level, row, timing)
     try:
         for level, found in results.items():
@@ -99,17 +102,25 @@ def _place(row: PlainRow) -> tuple[str, int]:
     return f"level{catalog.level_of(name)}", number
 
 
-def _forward(row: PlainRow, raw: Path) -> Timing | None:
+def _sample_id(row: PlainRow, entries: Iterable[Mapping[str, Any]]) -> int:
+    """The number of a sample; where it has none, or `entries` has it, the first that is free:
+    KernelBench's analysis stops at a number that is there twice."""
+    own, taken = catalog.sample_of(str(row["solution"])), {e["sample_id"] for e in entries}
+    free = next(number for number in itertools.count() if number not in taken)
+    return free if own is None or own in taken else own
+
+
+def _forward(row: PlainRow, raw: Sequence[Path]) -> Timing | None:
     """The raw samples of the row's forward, where they are kept."""
     name = samples.name_of(str(row["run_id"]), str(row["problem"]), str(row["solution"]))
-    try:
-        return samples.load(samples.file_for(name, raw)).get("forward")
-    except RequestError:
-        return None
+    for folder in raw:
+        with contextlib.suppress(RequestError):
+            return samples.load(samples.file_for(name, folder)).get("forward")
+    return None
 
 
-def _entry(row: PlainRow, position: int, timing: Timing | None) -> dict[str, Any]:
-    status, sample = Status(row["status"]), catalog.sample_of(str(row["solution"]))
+def _entry(row: PlainRow, sample_id: int, timing: Timing | None) -> dict[str, Any]:
+    status = Status(row["status"])
     right = row["forward_speedup"] is not None or status in (Status.PASS, Status.FORWARD_ONLY)
     at_once = status is Status.CONTRACT_ERROR and row["phase"] == Phase.FIND.value
     compiled = not (status in _NOT_COMPILED or at_once)
@@ -126,9 +137,10 @@ def _entry(row: PlainRow, position: int, timing: Timing | None) -> dict[str, Any
         "verdict": row["status"],
         "message": row["message"] or "",
         "flags": str(row["flags"] or "").split(),
+        "speedup": row["forward_speedup"],
     }
     return {
-        "sample_id": position if sample is None else sample,
+        "sample_id": sample_id,
         "compiled": compiled,
         "correctness": right,
         "metadata": metadata,

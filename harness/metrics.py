@@ -34,7 +34,8 @@ SAMPLES = ("first", "best")
 ALL = "all"
 #: Verdicts that say nothing of the solution.
 LEFT_OUT = (Status.SKIPPED, Status.REFERENCE_ERROR, Status.HARNESS_ERROR, Status.BUILT)
-#: Flags that put the credit in doubt; the others say how a figure came about.
+#: Flags that put the credit in doubt, of a mode (`forward:unstable`) that of this mode alone; the
+#: others say how a figure came about.
 DOUBTS = frozenset(
     {
         *("library_only", "beats_limit", "escaped", "varies", "backward_wrong"),
@@ -77,7 +78,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:
-    """All sections; `left_out`: how many rows, by verdict."""
+    """All sections; `left_out`: how many rows, by why (a verdict that says nothing, say)."""
 
     sections: tuple[Section, ...]
     left_out: Mapping[str, int]
@@ -141,11 +142,16 @@ def measure(
 
 
 def fast(samples: Sequence[_Sample], p: float, problems: int) -> Score:
-    """The share of `problems` with a right sample more than `p` times as fast."""
+    """The share of `problems` with a right sample more than `p` times as fast.
+
+    None where there are right ones and nobody timed any, as without a `torch.compile` baseline.
+    """
 
     def share(chosen: list[_Sample]) -> float | None:
-        count = sum(s.speedup is not None and s.speedup > p if p > 0 else True for s in chosen)
-        return count / problems if problems else None
+        speedups = [s.speedup for s in chosen if s.speedup is not None]
+        if not problems or (p > 0 and chosen and not speedups):
+            return None
+        return (sum(s > p for s in speedups) if p > 0 else len(chosen)) / problems
 
     return Score(
         counted=share([s for s in samples if s.right]),
@@ -230,7 +236,7 @@ def _sample(row: PlainRow, mode: str, baseline: str) -> _Sample:
     right = status in credited or not exercised
     if mode != "forward":  # a suite that asks for a forward only passes without a backward
         right = right and solution is not None
-    flags = {flag.rpartition(":")[2] for flag in str(row["flags"] or "").split()}
+    flags = {flag.removeprefix(f"{name}:") for flag in str(row["flags"] or "").split()}
     speedup = row[f"{name}_speedup" if baseline == "eager" else f"{name}_compile_speedup"]
     if speedup is None and not exercised and reference and solution:
         compiled = 1.0 if baseline == "eager" else row[f"{name}_compiled_speedup"]

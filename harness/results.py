@@ -10,7 +10,7 @@ import contextlib
 import logging
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -167,11 +167,11 @@ def plain(frame: pd.DataFrame) -> list[dict[str, Value]]:
 # --- what counts --------------------------------------------------------------------------------
 
 
-def latest(frame: pd.DataFrame) -> pd.DataFrame:
-    """The newest row of each `KEY` by `time`; of equal times the later line. Order is kept."""
+def latest(frame: pd.DataFrame, key: Sequence[str] = KEY) -> pd.DataFrame:
+    """The newest row of each `key` by `time`; of equal times the later line. Order is kept."""
     frame = frame.reset_index(drop=True)
     by_time = frame.sort_values("time", kind="stable", na_position="first")
-    newest: pd.DataFrame = by_time.drop_duplicates(subset=list(KEY), keep="last").sort_index()
+    newest: pd.DataFrame = by_time.drop_duplicates(subset=list(key), keep="last").sort_index()
     return newest
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import math
 from collections.abc import Callable
@@ -11,12 +12,13 @@ from pathlib import Path
 import pandas as pd
 from rich.console import RenderableType
 
-from harness import ROOT, catalog, exports, imports, metrics, report_metrics, results
+from harness import catalog, exports, imports, metrics, report_metrics, results
 from harness.errors import RequestError
 from harness.records import Value
 
 Outcome = tuple[RenderableType, int]  # what to show, exit status
 NOTES = 10  # shown at most
+OLDER = "older than another row of the same solution"
 
 
 def import_set(arguments: list[str]) -> Outcome:
@@ -64,13 +66,16 @@ def count(arguments: list[str]) -> Outcome:
     how.add_argument("--json", action="store_true", help="one JSON object on standard output")
     how.add_argument("--markdown", action="store_true", help="for a README")
     options = parser.parse_args(arguments)
+    rows, older = _newest(options.files)
     found = metrics.measure(
-        _plain_rows(options.files),
+        rows,
         thresholds=options.p,
         ks=options.k,
         samples=options.samples,
         problems=catalog.find_problems(options.problem_dir) if options.problem_dir else (),
     )
+    if older:
+        found = dataclasses.replace(found, left_out={**found.left_out, OLDER: older})
     if not found.sections:
         told = ", ".join(f"{n} {status}" for status, n in found.left_out.items()) or "no rows"
         raise RequestError(f"nothing to count in these files: {told}")
@@ -87,11 +92,14 @@ def export(arguments: list[str]) -> Outcome:
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE.csv", help="results files")
     parser.add_argument("--format", choices=exports.FORMATS, default="kernelbench")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="a folder")
-    folder = ROOT / "results" / "raw"
-    parser.add_argument("--raw", type=Path, default=folder, help="raw samples, for the spread")
+    told = "a folder of raw samples, for the spread; default: raw/ beside each file"
+    parser.add_argument("--raw", type=Path, help=told)
     options = parser.parse_args(arguments)
-    write = exports.FORMATS[options.format]
-    done = write(_plain_rows(options.files), options.output, options.raw)
+    raw = [options.raw] if options.raw else [file.parent / "raw" for file in options.files]
+    rows, older = _newest(options.files)
+    done = exports.FORMATS[options.format](rows, options.output, raw)
+    if older:
+        done.left_out[OLDER] = older
     lines = [f"wrote {path}" for path in done.files]
     if done.left_out:
         told = ", ".join(f"{number} {why}" for why, number in done.left_out.items())
@@ -99,10 +107,11 @@ def export(arguments: list[str]) -> Outcome:
     return "\n".join(lines), 0
 
 
-def _plain_rows(paths: list[Path]) -> list[dict[str, Value]]:
-    """The rows of files together; of equal results the newest."""
+def _newest(paths: list[Path]) -> tuple[list[dict[str, Value]], int]:
+    """The newest row of each solution in all files, at whatever size; how many were older."""
     frame = pd.concat([results.read(path) for path in paths], ignore_index=True)
-    return results.plain(results.latest(frame))
+    newest = results.latest(frame, [name for name in results.KEY if name != "size"])
+    return results.plain(newest), len(frame) - len(newest)
 
 
 def _numbers(text: str) -> tuple[float, ...]:

@@ -15,7 +15,7 @@ from harness.records import Block, Epoch, Timing
 
 
 def export(tmp_path: Path, rows: list[Any]) -> tuple[exports.Exported, dict[str, Any]]:
-    done = exports.kernelbench(rows, tmp_path / "out", tmp_path / "raw")
+    done = exports.kernelbench(rows, tmp_path / "out", [tmp_path / "none", tmp_path / "raw"])
     found = {str(p.relative_to(tmp_path / "out")): json.loads(p.read_text()) for p in done.files}
     return done, found
 
@@ -37,11 +37,31 @@ def test_results_are_by_number_with_their_samples(tmp_path: Path) -> None:
         *("sample_id", "compiled", "correctness", "metadata", "runtime", "runtime_stats"),
     }
     assert (entry["sample_id"], entry["correctness"], entry["runtime"]) == (1, True, 1.0)
+    assert entry["metadata"]["speedup"] == 4.0
     states = [(e["sample_id"], e["compiled"], e["correctness"]) for e in level1["2"]]
-    assert states == [(0, True, False), (3, False, False), (2, False, False), (3, True, False)]
+    assert states == [(0, True, False), (3, False, False), (1, False, False), (2, True, False)]
     assert {e["runtime"] for e in level1["2"]} == {-1.0}
     assert level1["2"][0]["metadata"]["verdict"] == "not_exercised"
     assert found["level2/eval_results.json"]["1"][0]["correctness"] is True
+
+
+@pytest.mark.parametrize(
+    ("solutions", "numbers"),
+    [
+        (["cuda", "sample_0"], {"cuda": [1], "sample_0": [0]}),
+        (["a", "b", "sample_1", "c"], {"a": [0], "b": [2], "c": [3], "sample_1": [1]}),
+        (["sample_4", "sample_4"], {"sample_4": [4, 0]}),  # of two problems with one number
+    ],
+)
+def test_no_two_samples_of_a_problem_have_one_number(
+    tmp_path: Path, solutions: list[str], numbers: dict[str, list[int]]
+) -> None:
+    """KernelBench's analysis takes sample 0, and asserts that there is one at most."""
+    _, found = export(tmp_path, [row("level1/1_A", speedup=2.0, solution=s) for s in solutions])
+    told: dict[str, list[int]] = {}
+    for entry in found["level1/eval_results.json"]["1"]:
+        told.setdefault(entry["metadata"]["solution"], []).append(entry["sample_id"])
+    assert told == numbers
 
 
 def test_baselines_are_by_level_and_file(tmp_path: Path) -> None:

@@ -73,6 +73,34 @@ def test_over_torch_compile() -> None:
     assert (found.fast[0.0].counted, found.untimed) == (pytest.approx(3 / 4), 1)
 
 
+@pytest.mark.parametrize(
+    ("flags", "forward", "training"),
+    [
+        ("forward:unstable", 1, 0),
+        ("forward_backward:unstable", 0, 1),
+        ("backward:beats_limit forward_train:contended", 0, 0),  # of figures not counted here
+        ("varies", 1, 1),
+        ("left_out:varies forward:unclocked", 0, 0),
+    ],
+)
+def test_a_flag_of_a_mode_puts_that_mode_in_doubt(flags: str, forward: int, training: int) -> None:
+    timed = {"forward_backward_solution_ms": 1.0, "forward_backward_speedup": 3.0}
+    rows = [row("a", speedup=2.0, flags=flags, **timed)]
+    found = [section(rows, mode=mode).flagged for mode in ("forward", "training")]
+    assert found == [forward, training]
+
+
+@pytest.mark.parametrize("solutions", [["pass"], ["pass", "not_exercised"]])
+def test_what_nobody_timed_is_not_known_rather_than_slow(solutions: list[str]) -> None:
+    rows = [row(f"{n}", status) for n, status in enumerate(solutions)]
+    for baseline in metrics.BASELINES:
+        found = section([*rows, row("w", "wrong_output")], baseline=baseline, thresholds=(0.0, 1.0))
+        assert found.fast[0.0].counted == pytest.approx(len(rows) / (len(rows) + 1))
+        assert (found.fast[1.0].counted, found.fast[1.0].clean) == (None, None)
+    wrong = section([row("w", "wrong_output")], thresholds=(1.0,))
+    assert wrong.fast[1.0].counted == 0.0  # there is nothing to time
+
+
 def test_training_needs_a_backward() -> None:
     timed = {"forward_backward_solution_ms": 1.0, "forward_backward_speedup": 3.0}
     rows = [row("a", speedup=2.0, **timed), row("b", speedup=2.0), row("c", "forward_only", 2.0)]

@@ -297,6 +297,15 @@ def test_rows_go_to_the_devices_file_or_where_they_are_sent(
     assert len(results.read(output)) == 1
 
 
+def test_a_row_names_a_log_only_where_there_is_one(request_of: Any) -> None:
+    """What is refused as text is never run: nobody wrote a log."""
+    texts = {"tiny/none": "None", "tiny/broken": BROKEN, "tiny/right": HONEST}
+    rows = run.execute(request_of({**texts, "tiny/raises": "1 / 0\n" + HONEST}), Told())
+    named = {row.solution: row.log for row in rows}
+    assert (named["none"], named["broken"]) == ("", "")
+    assert all(Path(named[solution]).is_file() for solution in ("right", "raises"))
+
+
 @pytest.mark.parametrize("output", [None, "elsewhere/my.csv"])
 def test_raw_samples_and_logs_are_kept_beside_the_results(
     request_of: Any, tmp_path: Path, output: str | None

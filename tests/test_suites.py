@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from test_imports import REFERENCE
+from test_metrics import row
 
-from harness import cli, results
+from harness import cli, lines, results, samples
+from harness.records import COLUMNS, Block, Epoch, Timing
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -42,6 +44,36 @@ def test_from_a_result_set_to_kernelbenchs_files(command: Run, tmp_path: Path) -
     assert section["passes"]["2"]["counted"] == 0
     status, told, _ = command("export", output, "--output", tmp_path / "kb")
     assert (status, told) == (0, f"wrote {tmp_path / 'kb' / 'level1' / 'eval_results.json'}\n")
+
+
+def test_a_solution_judged_at_two_sizes_is_one_sample(command: Run, tmp_path: Path) -> None:
+    """The newest row counts, whatever its size and in whichever file; how many did not is told."""
+    whole = {"schema_version": 2, "cpu_threads": 1}
+    old = row("level1/1_A", "wrong_output", size="smoke", time="2026-01-01", **whole)
+    new = row("level1/1_A", speedup=2.0, size="full", time="2026-01-02", run_id="new", **whole)
+    files = []
+    for name, one in (("b", new), ("a", old)):
+        files.append(tmp_path / name / "rows.csv")
+        files[-1].parent.mkdir()
+        files[-1].write_bytes(lines.HEADER + lines.encode([one[column] for column in COLUMNS]))
+    block = Block(reference_ms=(2.0, 2.0), solution_ms=(1.0, 1.2))
+    samples.save(
+        files[0].parent / "raw",
+        samples.name_of("new", "level1/1_A", "sample_0"),
+        {"forward": Timing(mode="forward", calls=1, epochs=(Epoch(blocks=(block,)),))},
+    )
+    for order in (files, files[::-1]):
+        status, told, _ = command("metrics", *order, "--json", "-k", "1,2")
+        found = json.loads(told)
+        (section, *_) = found["sections"]
+        assert (status, section["right"], section["passes"]["1"]["counted"]) == (0, 1, 1.0)
+        assert section["passes"]["2"]["counted"] is None  # there is one sample
+        assert list(found["left_out"].values()) == [1]
+    status, told, _ = command("export", *files, "--output", tmp_path / "kb")
+    assert (status, "rows left out: 1 older" in told) == (0, True)
+    exported = json.loads((tmp_path / "kb" / "level1" / "eval_results.json").read_text())
+    (entry,) = exported["1"]
+    assert (entry["correctness"], entry["runtime_stats"]["max"]) == (True, 1.2)  # of b/raw/
 
 
 def test_metrics_are_shown_in_80_columns(command: Run, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +22,6 @@ from harness.records import (
     Problem,
     Row,
     Solution,
-    Status,
     Timing,
     Verdict,
 )
@@ -105,8 +103,8 @@ def row(
     modes: dict[str, ModeResult] | None = None,
 ) -> Row:
     """The row of one solution."""
-    settings = context.settings
-    result = Row(
+    settings, name = context.settings, f"{problem.name}--{solution.name}"
+    return Row(
         run_id=context.run_id,
         time=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         problem=problem.name,
@@ -124,7 +122,7 @@ def row(
             allow_tf32=settings.allow_tf32,
         ),
         verdict=verdict,
-        log=context.log_in_row(f"{problem.name}--{solution.name}"),
+        log=context.log_in_row(name) if context.log(name).is_file() else "",
         modes=modes or {},
         memory=found.memory,
         reference_memory=baseline.memory if baseline else None,
@@ -137,6 +135,3 @@ def row(
         total_s=total_s,
         flags=tuple(dict.fromkeys([*([QUICK] if settings.quick else []), *found.flags])),
     )
-    if verdict.status is Status.SKIPPED:
-        result = dataclasses.replace(result, log="")
-    return result
