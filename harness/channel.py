@@ -111,8 +111,8 @@ class Channel:
         header = json.dumps({"body": body, "trees": encoded, "tensors": specs}).encode()
         try:
             self._socket.sendall(_LENGTH.pack(len(header)) + header)
-            for payload in payloads:
-                self._socket.sendall(payload)
+            for content in payloads:
+                self._socket.sendall(content)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise ChannelClosed("the other side is gone") from error
 

@@ -23,11 +23,17 @@ from harness.constants import FULL, sizes
 from harness.draws import VARIATIONS, Draw, lay_out, vary
 from harness.errors import ProblemError
 from harness.mixing import mix_in
-from harness.trees import map_tensors, walk_tensors
+from harness.trees import apart, inexact, map_tensors, walk_tensors
 
 __all__ = ["FULL", "Draw", "Instance", "sizes"]
 
 _T = TypeVar("_T")
+_CASTS = {
+    torch.float64: "double",
+    torch.float32: "float",
+    torch.float16: "half",
+    torch.bfloat16: "bfloat16",
+}
 
 
 class Instance:
@@ -102,7 +108,8 @@ class Instance:
             arguments, options = self._arguments(given)
             model = cls(*arguments, **options)
         is_module = isinstance(model, torch.nn.Module)
-        return model.to(device=self.device, dtype=self.dtype) if is_module else model
+        # `.to(dtype)` would leave of complex weights the real part.
+        return getattr(model.to(device=self.device), _CASTS[self.dtype])() if is_module else model
 
     def _arguments(self, given: Any) -> tuple[list[Any], dict[str, Any]]:
         """What `get_init_inputs` returned, as positional and keyword arguments.
@@ -145,6 +152,7 @@ class Instance:
         with torch.no_grad():
             inputs = self.drawn(draw.seed)
             if draw.mix is not None:
+                inputs = apart(inputs)  # as those of timed calls are
                 mix_in(inputs, self.drawn(draw.mix.seed), draw.mix)
             vary(inputs, draw)
             return lay_out(inputs, draw)
@@ -184,13 +192,13 @@ class Instance:
         return [*self.argument_names, *(f"input{i}" for i in extra)][: len(inputs)]
 
     def leaves(self, inputs: list[Any]) -> dict[str, torch.Tensor]:
-        """The floating tensors among `inputs` whose gradients are checked, by name."""
+        """The floating and complex tensors among `inputs` whose gradients are checked, by name."""
         return {
             path: tensor
             for name, value in zip(self.input_names(inputs), inputs, strict=True)
             if self.grad_inputs is None or name in self.grad_inputs
             for path, tensor in walk_tensors(value, name)
-            if tensor.is_floating_point()
+            if inexact(tensor)
         }
 
     def _cast(self, tensor: torch.Tensor) -> torch.Tensor:

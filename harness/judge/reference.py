@@ -20,7 +20,7 @@ from harness.draws import Draw, GradDraw
 from harness.errors import ProblemError
 from harness.player import Player
 from harness.problem import Instance
-from harness.trees import map_tensors, walk_tensors
+from harness.trees import inexact, map_tensors, walk_tensors
 from harness.trial import Call, Played, Result, Trial
 
 #: Bytes that the oracle may need, as a multiple of the inputs' own in fp64: inputs, outputs,
@@ -42,7 +42,7 @@ class Expected:
             bool(torch.isfinite(tensor).all())
             for result in self.played.results
             for _, tensor in walk_tensors([result.output, result.grads], "")
-            if tensor.is_floating_point()
+            if inexact(tensor)
         )
 
 
@@ -105,16 +105,21 @@ class Reference:
 
 
 def _in_float64(call: Call, inputs: list[Any]) -> list[Any]:
-    return [map_tensors(lambda t: t.double() if t.is_floating_point() else t, v) for v in inputs]
+    return [map_tensors(_doubled, value) for value in inputs]
+
+
+def _doubled(tensor: torch.Tensor) -> torch.Tensor:
+    wide = torch.promote_types(tensor.dtype, torch.float64)
+    return tensor.to(wide) if inexact(tensor) else tensor
 
 
 @contextmanager
 def _in_double(model: torch.nn.Module) -> Iterator[None]:
-    """The model's floating parameters and buffers in fp64, and back as they were, bit by bit."""
-    tensors = [t for t in [*model.parameters(), *model.buffers()] if t.is_floating_point()]
+    """The model's parameters and buffers in fp64, and back as they were, bit by bit."""
+    tensors = [t for t in [*model.parameters(), *model.buffers()] if inexact(t)]
     before = [t.data for t in tensors]
     for tensor in tensors:
-        tensor.data = tensor.data.double()
+        tensor.data = _doubled(tensor.data)
     try:
         yield
     finally:

@@ -173,7 +173,7 @@ class Rules:
         )
         return max(
             (
-                float(hints.difference(a, b).abs().max())
+                float(hints.difference(hints.real(a), hints.real(b)).abs().max())
                 for a, b in zip(first, last, strict=True)
                 if a.numel()
             ),
@@ -219,6 +219,7 @@ class Rules:
 
 def _rms(tensor: torch.Tensor) -> float:
     """NaN for what is not finite, and 0 for what is no number with a fraction."""
+    tensor = hints.real(tensor)
     if not tensor.is_floating_point():
         return 0.0
     norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float32))

@@ -48,6 +48,15 @@ def returns(expression: str, source: str = TINY) -> str:
 # --- what the reference allows ------------------------------------------------------------------
 
 
+def test_an_expanded_input_is_refilled_like_any_other() -> None:
+    expanded = "torch.randn(ROWS, COLUMNS), torch.randn(1, COLUMNS).expand(ROWS, COLUMNS)"
+    source = TINY.replace("torch.randn(ROWS, COLUMNS), torch.randn(ROWS, COLUMNS)", expanded)
+    assert source != TINY
+    found = surveyed(source)
+    assert found.left_out == frozenset()
+    assert found.mixable
+
+
 def test_a_plain_reference_allows_everything() -> None:
     found = surveyed(TINY)
     assert found.left_out == frozenset()
