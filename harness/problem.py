@@ -57,6 +57,9 @@ class Instance:
         for name in ("Model", "get_inputs"):
             if not callable(self._module.get(name)):
                 raise ProblemError(f"the problem file defines no {name}", path=path)
+        model = self._module["Model"]
+        if not isinstance(model, type) or not issubclass(model, torch.nn.Module):
+            raise ProblemError("Model is not a class of torch.nn.Module", path=path)
         arguments = [
             parameter
             for parameter in inspect.signature(self._module["Model"].forward).parameters.values()
@@ -90,11 +93,15 @@ class Instance:
 
     @property
     def tolerances(self) -> dict[torch.dtype, tuple[float, float]]:
-        """The file's own `TOLERANCES`: dtype -> (rtol, atol)."""
-        return {
-            getattr(torch, str(k).removeprefix("torch.")): (float(v[0]), float(v[1]))
-            for k, v in self._module.get("TOLERANCES", {}).items()
-        }
+        """The file's own `TOLERANCES`: dtype -> (rtol, atol). Raises `ProblemError`."""
+        try:
+            return {
+                getattr(torch, str(dtype).removeprefix("torch.")): (float(rtol), float(atol))
+                for dtype, (rtol, atol) in self._module.get("TOLERANCES", {}).items()
+            }
+        except (TypeError, ValueError, AttributeError):
+            text = 'TOLERANCES must be such as {"float32": (1e-4, 1e-6)}: rtol and atol by dtype'
+            raise ProblemError(text, path=self.path) from None
 
     def construct(self, cls: type[torch.nn.Module] | Callable[..., Any], seed: int) -> Any:
         """`cls` of `get_init_inputs()` on the device, its random numbers drawn from `seed`.

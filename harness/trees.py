@@ -13,6 +13,11 @@ def inexact(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
+def dense(tensor: torch.Tensor) -> bool:
+    """Whether it is a plain array of numbers: not sparse, nested or quantized."""
+    return not (tensor.is_nested or tensor.is_quantized) and tensor.layout is torch.strided
+
+
 def once(tensor: torch.Tensor) -> torch.Tensor:
     """Each value of an expanded tensor once, as a view that can be written to."""
     for dim, stride in enumerate(tensor.stride()):

@@ -136,6 +136,20 @@ def test_a_missing_definition_is_named(name: str) -> None:
         make(SIZED.replace(name, "Other"))
 
 
+@pytest.mark.parametrize("model", ["def Model(): return torch.nn.Identity()", "class Model: pass"])
+def test_a_model_that_is_no_module_is_told(model: str) -> None:
+    with pytest.raises(ProblemError, match=r"dir/p.py: Model is not a class of torch.nn.Module"):
+        make(f"import torch\n{model}\nget_inputs = list")
+
+
+@pytest.mark.parametrize(
+    "table", ["{'float32': 1e-3}", "{'fp32': (1, 2)}", "[1e-3]", "{'float32': (1, 'x')}"]
+)
+def test_tolerances_that_are_no_table_are_told(table: str) -> None:
+    with pytest.raises(ProblemError, match="TOLERANCES must be such as"):
+        _ = make(SIZED + f"\nTOLERANCES = {table}").tolerances
+
+
 def test_get_inputs_that_raises_is_told_with_file_and_line() -> None:
     source = model_file(inputs="helper()", extra="def helper():\n    raise KeyError('no such')")
     with pytest.raises(ProblemError, match=r"^dir/p\.py:4: get_inputs failed: KeyError: 'no such'"):

@@ -20,7 +20,7 @@ from harness.draws import Draw, GradDraw
 from harness.errors import ProblemError
 from harness.player import Player
 from harness.problem import Instance
-from harness.trees import inexact, map_tensors, walk_tensors
+from harness.trees import dense, inexact, map_tensors, walk_tensors
 from harness.trial import Call, Played, Result, Trial
 
 #: Bytes that the oracle may need, as a multiple of the inputs' own in fp64: inputs, outputs,
@@ -70,11 +70,15 @@ class Reference:
     @property
     def differentiated(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Paths of the outputs that carry a gradient, and the names of what it is taken by;
-        nothing, where no backward is asked for."""
+        nothing, where no backward is asked for. Raises `ProblemError`."""
         try:
             result = self.call(Draw(seed=1), GradDraw(seed=1))
         except NoBackward:
             return (), ()
+        for name, grad in result.grads.items():
+            if grad is not None and not dense(grad):
+                text = f"the gradient of {name} is not a dense tensor: it cannot be compared"
+                raise ProblemError(text, path=self.instance.path)
         return tuple(result.carries), tuple(result.grads)
 
     def play(self, trial: Trial, **changes: Any) -> Played:
@@ -93,15 +97,21 @@ class Reference:
             return None
         try:
             with _in_double(self.model):
-                return self.play(trial, alter=_in_float64)
+                oracle = self.play(trial, alter=_in_float64)
         except (torch.OutOfMemoryError, ProblemError):  # no fp64 kernel, or dtypes fixed inside
             return None
+        return oracle if _shapes(oracle) == _shapes(played) else None  # they may hang on values
 
     def release(self) -> None:
         """Give memory back to the device, for the worker."""
         if self.instance.device.type == "cuda":
             gc.collect()
             torch.cuda.empty_cache()
+
+
+def _shapes(played: Played) -> list[tuple[str, torch.Size]]:
+    results = [[result.output, result.grads] for result in played.results]
+    return [(path, tensor.shape) for path, tensor in walk_tensors(results, "")]
 
 
 def _in_float64(call: Call, inputs: list[Any]) -> list[Any]:
