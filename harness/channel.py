@@ -35,8 +35,8 @@ _DTYPES = {
     str(d).removeprefix("torch."): d
     for d in (
         torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64,
-        torch.complex128, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
-        torch.bool,
+        torch.complex128, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint64,
+        torch.uint32, torch.uint16, torch.uint8, torch.bool,
     )
 }  # fmt: skip
 _NAMES = {d: name for name, d in _DTYPES.items()}
@@ -100,20 +100,19 @@ class Channel:
         tensors: list[torch.Tensor] = []
         encoded = {name: _encode(tree, tensors) for name, tree in (trees or {}).items()}
         specs: list[dict[str, Any]] = []
-        payloads: list[torch.Tensor] = []
-        # Through `torch.Tensor` unbound: a subclass or an instance attribute must not change
-        # what is shipped. A copy of what is not contiguous must live until the peer has answered.
-        self._shipped = [torch.Tensor.contiguous(torch.Tensor.detach(t)) for t in tensors]
+        payloads: list[memoryview] = []
+        # A copy of what is not contiguous must live until the peer has answered.
+        self._shipped = [_written_out(tensor) for tensor in tensors]
         for tensor in self._shipped:
             spec, payload = _specify(tensor, ipc=ipc)
             specs.append(spec)
             if payload is not None:
-                payloads.append(payload)
+                payloads.append(_bytes_of(payload))
         header = json.dumps({"body": body, "trees": encoded, "tensors": specs}).encode()
         try:
             self._socket.sendall(_LENGTH.pack(len(header)) + header)
-            for payload in payloads:
-                self._socket.sendall(_bytes_of(payload))
+            for content in payloads:
+                self._socket.sendall(content)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise ChannelClosed("the other side is gone") from error
 
@@ -187,6 +186,16 @@ class Channel:
             done += count
 
 
+def _written_out(tensor: torch.Tensor) -> torch.Tensor:
+    """Contiguous, with its values in memory: a conjugate is a mark on those of another tensor.
+
+    Through `torch.Tensor` unbound: a subclass or an instance attribute must not change what is
+    shipped.
+    """
+    plain = torch.Tensor.resolve_neg(torch.Tensor.resolve_conj(torch.Tensor.detach(tensor)))
+    return torch.Tensor.contiguous(plain)
+
+
 def _specify(tensor: torch.Tensor, *, ipc: bool) -> tuple[dict[str, Any], torch.Tensor | None]:
     """The JSON of a contiguous tensor, and what its bytes follow from (None: shared by handle)."""
     spec: dict[str, Any] = {
@@ -218,7 +227,9 @@ def _layout(spec: dict[str, Any]) -> tuple[torch.dtype, tuple[int, ...], int]:
 
 
 def _bytes_of(tensor: torch.Tensor) -> memoryview:
-    array: Any = tensor.reshape(-1).view(torch.uint8).numpy()
+    """Those of a contiguous tensor of the CPU. A single value is that, whatever its strides."""
+    flat = torch.as_strided(tensor, (tensor.numel(),), (1,))
+    array: Any = flat.view(torch.uint8).numpy()
     return memoryview(array)
 
 

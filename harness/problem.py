@@ -23,11 +23,17 @@ from harness.constants import FULL, sizes
 from harness.draws import VARIATIONS, Draw, lay_out, vary
 from harness.errors import ProblemError
 from harness.mixing import mix_in
-from harness.trees import map_tensors, walk_tensors
+from harness.trees import apart, inexact, map_tensors, walk_tensors
 
 __all__ = ["FULL", "Draw", "Instance", "sizes"]
 
 _T = TypeVar("_T")
+_CASTS = {
+    torch.float64: "double",
+    torch.float32: "float",
+    torch.float16: "half",
+    torch.bfloat16: "bfloat16",
+}
 
 
 class Instance:
@@ -51,6 +57,9 @@ class Instance:
         for name in ("Model", "get_inputs"):
             if not callable(self._module.get(name)):
                 raise ProblemError(f"the problem file defines no {name}", path=path)
+        model = self._module["Model"]
+        if not isinstance(model, type) or not issubclass(model, torch.nn.Module):
+            raise ProblemError("Model is not a class of torch.nn.Module", path=path)
         arguments = [
             parameter
             for parameter in inspect.signature(self._module["Model"].forward).parameters.values()
@@ -84,11 +93,15 @@ class Instance:
 
     @property
     def tolerances(self) -> dict[torch.dtype, tuple[float, float]]:
-        """The file's own `TOLERANCES`: dtype -> (rtol, atol)."""
-        return {
-            getattr(torch, str(k).removeprefix("torch.")): (float(v[0]), float(v[1]))
-            for k, v in self._module.get("TOLERANCES", {}).items()
-        }
+        """The file's own `TOLERANCES`: dtype -> (rtol, atol). Raises `ProblemError`."""
+        try:
+            return {
+                getattr(torch, str(dtype).removeprefix("torch.")): (float(rtol), float(atol))
+                for dtype, (rtol, atol) in self._module.get("TOLERANCES", {}).items()
+            }
+        except (TypeError, ValueError, AttributeError):
+            text = 'TOLERANCES must be such as {"float32": (1e-4, 1e-6)}: rtol and atol by dtype'
+            raise ProblemError(text, path=self.path) from None
 
     def construct(self, cls: type[torch.nn.Module] | Callable[..., Any], seed: int) -> Any:
         """`cls` of `get_init_inputs()` on the device, its random numbers drawn from `seed`.
@@ -102,7 +115,8 @@ class Instance:
             arguments, options = self._arguments(given)
             model = cls(*arguments, **options)
         is_module = isinstance(model, torch.nn.Module)
-        return model.to(device=self.device, dtype=self.dtype) if is_module else model
+        # `.to(dtype)` would leave of complex weights the real part.
+        return getattr(model.to(device=self.device), _CASTS[self.dtype])() if is_module else model
 
     def _arguments(self, given: Any) -> tuple[list[Any], dict[str, Any]]:
         """What `get_init_inputs` returned, as positional and keyword arguments.
@@ -145,6 +159,7 @@ class Instance:
         with torch.no_grad():
             inputs = self.drawn(draw.seed)
             if draw.mix is not None:
+                inputs = apart(inputs)  # as those of timed calls are
                 mix_in(inputs, self.drawn(draw.mix.seed), draw.mix)
             vary(inputs, draw)
             return lay_out(inputs, draw)
@@ -184,13 +199,13 @@ class Instance:
         return [*self.argument_names, *(f"input{i}" for i in extra)][: len(inputs)]
 
     def leaves(self, inputs: list[Any]) -> dict[str, torch.Tensor]:
-        """The floating tensors among `inputs` whose gradients are checked, by name."""
+        """The floating and complex tensors among `inputs` whose gradients are checked, by name."""
         return {
             path: tensor
             for name, value in zip(self.input_names(inputs), inputs, strict=True)
             if self.grad_inputs is None or name in self.grad_inputs
             for path, tensor in walk_tensors(value, name)
-            if tensor.is_floating_point()
+            if inexact(tensor)
         }
 
     def _cast(self, tensor: torch.Tensor) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,20 @@ def test_sizes_that_are_no_literal_table_are_the_files_fault_with_the_line(value
 def test_a_missing_definition_is_named(name: str) -> None:
     with pytest.raises(ProblemError, match=f"dir/p.py: the problem file defines no {name}"):
         make(SIZED.replace(name, "Other"))
+
+
+@pytest.mark.parametrize("model", ["def Model(): return torch.nn.Identity()", "class Model: pass"])
+def test_a_model_that_is_no_module_is_told(model: str) -> None:
+    with pytest.raises(ProblemError, match=r"dir/p.py: Model is not a class of torch.nn.Module"):
+        make(f"import torch\n{model}\nget_inputs = list")
+
+
+@pytest.mark.parametrize(
+    "table", ["{'float32': 1e-3}", "{'fp32': (1, 2)}", "[1e-3]", "{'float32': (1, 'x')}"]
+)
+def test_tolerances_that_are_no_table_are_told(table: str) -> None:
+    with pytest.raises(ProblemError, match="TOLERANCES must be such as"):
+        _ = make(SIZED + f"\nTOLERANCES = {table}").tolerances
 
 
 def test_get_inputs_that_raises_is_told_with_file_and_line() -> None:
@@ -292,9 +307,29 @@ def test_region_is_one_stretch_of_a_sixteenth() -> None:
 
 
 @pytest.mark.parametrize("variation", VARIATIONS)
-def test_variations_take_empty_scalar_and_strided_tensors(variation: str) -> None:
-    strided = torch.ones(4, 6).t()
-    vary([torch.empty(0), torch.ones(()), strided], Draw(seed=0, variation=variation))
+def test_variations_take_empty_and_scalar_tensors(variation: str) -> None:
+    vary([torch.empty(0), torch.ones(())], Draw(seed=0, variation=variation))
+
+
+@pytest.mark.parametrize("variation", [name for name in VARIATIONS if name != "as_given"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: torch.ones(6, 4).t(),
+        lambda: torch.ones(8, 6)[::2],
+        lambda: torch.ones(4, 1).expand(4, 6),
+        lambda: torch.ones(4, 6, dtype=torch.complex64),
+    ],
+    ids=["transposed", "strided", "expanded", "complex"],
+)
+def test_variations_reach_a_tensor_however_it_lies(
+    variation: str, made: Callable[[], torch.Tensor]
+) -> None:
+    tensor = made()
+    layout = tensor.stride()
+    vary([tensor], Draw(seed=0, variation=variation))
+    assert tensor.stride() == layout
+    assert not torch.equal(tensor, torch.ones_like(tensor))
 
 
 # --- models -------------------------------------------------------------------------------------

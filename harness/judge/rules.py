@@ -158,7 +158,7 @@ class Rules:
         """Outputs at the end of a trial are what they were after their call, or change as the
         reference's do (which may be views of the inputs)."""
         for i, (theirs, ours) in enumerate(zip(got.later, wanted.later, strict=True)):
-            unchanged = self.output(theirs, wanted.results[i].output)
+            unchanged = self.output(theirs, got.results[i].output)  # which has been judged
             if (wrong := _first(unchanged)) and _first(self.output(theirs, ours)):
                 text = (
                     f"the output of call {i + 1} was changed by later calls: it shares memory "
@@ -173,7 +173,7 @@ class Rules:
         )
         return max(
             (
-                float(hints.difference(a, b).abs().max())
+                float(hints.difference(hints.real(a), hints.real(b)).abs().max())
                 for a, b in zip(first, last, strict=True)
                 if a.numel()
             ),
@@ -219,9 +219,11 @@ class Rules:
 
 def _rms(tensor: torch.Tensor) -> float:
     """NaN for what is not finite, and 0 for what is no number with a fraction."""
+    tensor = hints.real(tensor)
     if not tensor.is_floating_point():
         return 0.0
-    norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float32))
+    wide = torch.promote_types(tensor.dtype, torch.float32)
+    norm = float(torch.linalg.vector_norm(tensor, dtype=wide))
     return norm / math.sqrt(tensor.numel())
 
 

@@ -19,7 +19,7 @@ import torch
 from harness.binding import Binding
 from harness.draws import Draw, GradDraw, grad_outputs
 from harness.problem import Instance
-from harness.trees import map_tensors
+from harness.trees import dense, map_tensors
 from harness.worker.faults import ContractFault
 
 _POISON_LEAST_BYTES = 512 << 20
@@ -103,7 +103,7 @@ class Side:
 
 def plain(value: Any) -> Any:
     """`value` with every tensor detached. A tensor subclass could compute on being read, so it
-    is refused: raises `ContractFault`."""
+    is refused, as is what is not dense: raises `ContractFault`."""
 
     def check(tensor: torch.Tensor) -> torch.Tensor:
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or vars(tensor):
@@ -111,6 +111,8 @@ def plain(value: Any) -> Any:
                 f"a {type(tensor).__name__} with attributes {sorted(vars(tensor))} was returned; "
                 "a plain torch.Tensor is asked for"
             )
+        if not dense(tensor):
+            raise ContractFault("a tensor that is not dense was returned; a dense one is asked for")
         return torch.Tensor.detach(tensor)
 
     return map_tensors(check, value)

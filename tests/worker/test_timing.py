@@ -241,6 +241,39 @@ def test_what_is_renewed_in_part_is_what_the_judge_works_out() -> None:
     assert of.host_ms("forward", touch=True) > 0
 
 
+SHARED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, again, row, expanded, transposed, z):
+        return x + again + row + expanded + transposed + z.real
+
+
+def get_inputs():
+    x = torch.randn(16, 32)
+    wide = torch.randn(16, 1).expand(16, 32)
+    z = torch.randn(16, 32, dtype=torch.complex64)
+    return [x, x, x[3], wide, torch.randn(32, 16).t(), z]
+"""
+
+
+def test_inputs_that_share_memory_get_the_values_that_the_judge_works_out() -> None:
+    of, seeds = timer([]), [1, 2, 3, 9]
+    of.instance = Instance(source=SHARED, path="p.py", size="full", dtype=torch.float32, device=CPU)
+    of.reference = of.candidate = Side("candidate", of.instance.model(0))
+    of.renew("forward", seeds, [4, 5], random.Random(0), mix_seed=50)
+    seen: list[torch.Tensor] = []
+    for again in (of.refresh, of.touch):
+        again()
+        for calls, (first, mix) in zip(of.sets, of.held, strict=True):
+            draw = Draw(seed=seeds[first], mix=mix)
+            if again == of.refresh:
+                torch.testing.assert_close(calls.inputs, of.instance.inputs(draw))
+            seen.append(calls.inputs[-1].clone())
+    assert all(not torch.equal(a, b) for i, a in enumerate(seen) for b in seen[:i])
+
+
 def test_a_gate_that_opened_is_tried_again_on_other_values() -> None:
     class Opening(Steady):
         tried = 0
