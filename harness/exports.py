@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,8 @@ class Exported:
         self.left_out[why] = self.left_out.get(why, 0) + 1
 
 
-def kernelbench(rows: Iterable[PlainRow], folder: Path, raw: Path) -> Exported:
-    """Write `rows`, as `results.plain` gives them; `raw`: the folder of raw samples.
+def kernelbench(rows: Iterable[PlainRow], folder: Path, raw: Sequence[Path]) -> Exported:
+    """Write `rows`, as `results.plain` gives them; `raw`: the folders of raw samples.
 
     Raises `RequestError` for rows of several devices or dtypes, or none that has a level and a
     number; `MachineError` where nothing can be written.
@@ -99,13 +99,15 @@ def _place(row: PlainRow) -> tuple[str, int]:
     return f"level{catalog.level_of(name)}", number
 
 
-def _forward(row: PlainRow, raw: Path) -> Timing | None:
+def _forward(row: PlainRow, raw: Sequence[Path]) -> Timing | None:
     """The raw samples of the row's forward, where they are kept."""
     name = samples.name_of(str(row["run_id"]), str(row["problem"]), str(row["solution"]))
-    try:
-        return samples.load(samples.file_for(name, raw)).get("forward")
-    except RequestError:
-        return None
+    for folder in raw:
+        try:
+            return samples.load(samples.file_for(name, folder)).get("forward")
+        except RequestError:  # not there
+            continue
+    return None
 
 
 def _entry(row: PlainRow, position: int, timing: Timing | None) -> dict[str, Any]:

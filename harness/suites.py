@@ -11,7 +11,8 @@ from pathlib import Path
 import pandas as pd
 from rich.console import RenderableType
 
-from harness import ROOT, catalog, exports, imports, metrics, report_metrics, results
+from harness import catalog, exports, imports, metrics, report_metrics, results
+from harness.arguments import add_files, parser_of
 from harness.errors import RequestError
 from harness.records import Value
 
@@ -21,9 +22,9 @@ NOTES = 10  # shown at most
 
 def import_set(arguments: list[str]) -> Outcome:
     """A published result set -> problem and solution files, and the command that judges them."""
-    parser = argparse.ArgumentParser(
-        prog="run_eval.py import",
-        description="Write the references and candidates of a result set (JSON Lines) as problem "
+    parser = parser_of(
+        "import",
+        "Write the references and candidates of a result set (JSON Lines) as problem "
         "and solution files. Nothing is run, and no claimed verdict is taken over.",
     )
     parser.add_argument("file", type=Path, help="JSON Lines, or one JSON list")
@@ -48,12 +49,12 @@ def import_set(arguments: list[str]) -> Outcome:
 
 def count(arguments: list[str]) -> Outcome:
     """fast_p, pass@k and geometric means of results files."""
-    parser = argparse.ArgumentParser(
-        prog="run_eval.py metrics",
-        description="fast_p, pass@k and geometric means, as KernelBench's users report them, with "
+    parser = parser_of(
+        "metrics",
+        "fast_p, pass@k and geometric means, as KernelBench's users report them, with "
         "and without what is flagged or not_exercised.",
     )
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE.csv", help="results files")
+    add_files(parser)
     parser.add_argument("-p", type=_numbers, default=metrics.THRESHOLDS, help="such as 0,1,2")
     parser.add_argument("-k", type=_wholes, default=(1,), help="of pass@k, such as 1,5,10")
     parser.add_argument("--samples", choices=metrics.SAMPLES, default="first", help="that count")
@@ -81,17 +82,16 @@ def count(arguments: list[str]) -> Outcome:
 
 def export(arguments: list[str]) -> Outcome:
     """Results in another tool's form."""
-    parser = argparse.ArgumentParser(
-        prog="run_eval.py export", description="Results in the form that another tool reads."
-    )
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE.csv", help="results files")
+    parser = parser_of("export", "Results in the form that another tool reads.")
+    add_files(parser)
     parser.add_argument("--format", choices=exports.FORMATS, default="kernelbench")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="a folder")
-    folder = ROOT / "results" / "raw"
-    parser.add_argument("--raw", type=Path, default=folder, help="raw samples, for the spread")
+    text = "raw samples, for the spread; default: raw/ beside each file"
+    parser.add_argument("--raw", type=Path, metavar="DIR", help=text)
     options = parser.parse_args(arguments)
     write = exports.FORMATS[options.format]
-    done = write(_plain_rows(options.files), options.output, options.raw)
+    raw = [options.raw] if options.raw else [path.parent / "raw" for path in options.files]
+    done = write(_plain_rows(options.files), options.output, list(dict.fromkeys(raw)))
     lines = [f"wrote {path}" for path in done.files]
     if done.left_out:
         told = ", ".join(f"{number} {why}" for why, number in done.left_out.items())
@@ -100,9 +100,12 @@ def export(arguments: list[str]) -> Outcome:
 
 
 def _plain_rows(paths: list[Path]) -> list[dict[str, Value]]:
-    """The rows of files together; of equal results the newest."""
+    """The rows of files together; of equal results the newest. Raises `RequestError`."""
     frame = pd.concat([results.read(path) for path in paths], ignore_index=True)
-    return results.plain(results.latest(frame))
+    rows = results.plain(results.latest(frame))
+    for row in rows:
+        results.require_known(row)
+    return rows
 
 
 def _numbers(text: str) -> tuple[float, ...]:

@@ -15,7 +15,7 @@ from harness.records import Block, Epoch, Timing
 
 
 def export(tmp_path: Path, rows: list[Any]) -> tuple[exports.Exported, dict[str, Any]]:
-    done = exports.kernelbench(rows, tmp_path / "out", tmp_path / "raw")
+    done = exports.kernelbench(rows, tmp_path / "out", [tmp_path / "none", tmp_path / "raw"])
     found = {str(p.relative_to(tmp_path / "out")): json.loads(p.read_text()) for p in done.files}
     return done, found
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from test_imports import REFERENCE
+from test_page import make, timing
 
-from harness import cli, results
+from harness import cli, results, samples
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -44,6 +45,28 @@ def test_from_a_result_set_to_kernelbenchs_files(command: Run, tmp_path: Path) -
     assert (status, told) == (0, f"wrote {tmp_path / 'kb' / 'level1' / 'eval_results.json'}\n")
 
 
+def test_the_spread_is_taken_from_beside_the_file(command: Run, tmp_path: Path) -> None:
+    output = tmp_path / "elsewhere" / "out.csv"
+    results.append(output, make("sample_0", problem="level1/1_A"))
+    name = samples.name_of("r1", "level1/1_A", "sample_0")
+    samples.save(output.parent / "raw", name, {"forward": timing()})
+    assert command("export", output, "--output", tmp_path / "kb")[0] == 0
+    (entry,) = json.loads((tmp_path / "kb/level1/eval_results.json").read_text())["1"]
+    assert entry["runtime_stats"]["max"] == 1.1
+
+
+def test_a_verdict_of_a_later_version_is_one_line_that_says_so(
+    command: Run, tmp_path: Path
+) -> None:
+    output = tmp_path / "out.csv"
+    results.append(output, make("a", problem="level1/1_A"))
+    output.write_text(output.read_text().replace(",pass,", ",excellent,"))
+    for arguments in (("metrics", output), ("export", output, "--output", tmp_path / "kb")):
+        status, _, error = command(*arguments)
+        assert (status, len(error.splitlines())) == (2, 1)
+        assert "status 'excellent', which this version does not know" in error
+
+
 def test_metrics_are_shown_in_80_columns(command: Run, tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "level_1_problem_1_sample_0_kernel.py").write_text("None")
@@ -69,13 +92,10 @@ def test_metrics_are_shown_in_80_columns(command: Run, tmp_path: Path) -> None:
         (("import", "FILE"), "--to"),
     ],
 )
-def test_a_wrong_argument_is_told(
-    arguments: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(list(arguments))
-    assert ended.value.code == 2
-    assert told in capsys.readouterr().err
+def test_a_wrong_argument_is_told(command: Run, arguments: tuple[str, ...], told: str) -> None:
+    status, _, error = command(*arguments)
+    assert (status, len(error.splitlines())) == (2, 1)
+    assert told in error
 
 
 @pytest.mark.parametrize("name", ["metrics", "export"])
