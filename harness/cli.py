@@ -17,22 +17,31 @@ from typing import TYPE_CHECKING
 from rich.console import Console, RenderableType
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from harness import ROOT, config
+from harness import options as asked
 from harness.arguments import parser_of
-from harness.config import PRESETS
-from harness.errors import HarnessError, RequestError
+from harness.errors import HarnessError
 from harness.judge import headstart
-from harness.records import MODES, Row
+from harness.records import Row
 
 if TYPE_CHECKING:
     from harness import run
 
 EXIT_INTERRUPTED = 130
-#: Commands of commands.py, which imports all that they need.
-OTHERS = (
-    *("compare", "doctor", "lint", "new", "report", "explain", "profile"),
-    *("export", "import", "metrics"),
-)
+#: Commands beside evaluating, and what each is for. All but `recompute` are in commands.py, which
+#: imports all that they need.
+OTHERS = {
+    "explain": "why a solution has its verdict, and what to try next",
+    "profile": "the kernels of reference and solution",
+    "compare": "results files side by side; two runs of one device",
+    "report": "results as one HTML file, or Markdown",
+    "recompute": "whether a file's figures follow from its raw samples",
+    "new": "skeletons of a problem and of a solution",
+    "lint": "whether a problem is fit to judge by",
+    "doctor": "what this machine can do, and what to install",
+    "import": "a published result set, as files to judge",
+    "metrics": "fast_p, pass@k and geometric means",
+    "export": "results as KernelBench's scripts read them",
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -51,14 +60,8 @@ def main(arguments: list[str]) -> int:
 
 def _evaluate(arguments: list[str]) -> int:
     """The main job."""
-    options = _parser().parse_args(arguments)
-    if not options.problem and not options.all:
-        raise RequestError("name a problem with --problem, or evaluate everything with --all")
-    _refuse_together(options)
-    if options.quick and options.config:
-        raise RequestError("--quick is the preset quick: give it, or --config, not both")
-    preset = options.config or ("quick" if options.quick else "default")
-    settings = config.load(preset, _overrides(options))
+    options = asked.parse(arguments, OTHERS)
+    settings = asked.settings(options)
     if options.devices is None and options.ray is None:
         headstart.take(settings)
     from harness import identity, run  # with torch: seconds, in which the first worker starts too
@@ -87,18 +90,6 @@ def _evaluate(arguments: list[str]) -> int:
             print(f"{row.problem}: the reference against itself: {complaint}", file=sys.stderr)
             fine = False
     return 0 if fine else 1
-
-
-def _refuse_together(options: argparse.Namespace) -> None:
-    """Raises `RequestError` for ways to evaluate of which only one can be."""
-    for one, other in (
-        ("devices", "device"),
-        ("devices", "ray"),
-        ("devices", "watch"),
-        ("ray", "watch"),
-    ):
-        if getattr(options, one) is not None and getattr(options, other) not in (None, False):
-            raise RequestError(f"--{one} and --{other} do not go together: leave one out")
 
 
 def _execute(request: run.Request, options: argparse.Namespace, screen: _Screen) -> list[Row]:
@@ -256,83 +247,8 @@ class _Screen:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _overrides(options: argparse.Namespace) -> dict[str, object]:
-    names = (
-        *("device", "dtype", "size", "trials", "cuda_arch", "sandbox", "modes"),
-        "require_own_kernels",
-    )
-    given = {name: getattr(options, name) for name in names}
-    if options.fresh:
-        given["keep_baseline"] = False
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = parser_of(
-        "",
-        "Evaluate GPU kernels against their reference.",
-        epilog="Other commands: " + ", ".join(c for c in COMMANDS if c != "evaluate")
-        if len(COMMANDS) > 1
-        else None,
-    )
-    presets = ", ".join(sorted(path.stem for path in PRESETS.glob("*.yaml")))
-    add = parser.add_argument
-    add("--problem", help="a problem's name, or the path of a problem file")
-    add("--solution", help="one solution: a name, or the path of any .py, .txt or .md file")
-    add("--all", action="store_true", help="every problem")
-    add("--problem-dir", type=Path, default=ROOT / "problems", help="folder of problem files")
-    add("--solution-dir", type=Path, default=ROOT / "solutions", help="folder of solutions")
-    add("--device", help="auto, cpu, cuda or cuda:N")
-    add(
-        "--devices", help="several at once: all, numbers and UUIDs as nvidia-smi -L has, or cpu,cpu"
-    )
-    add(
-        "--ray",
-        nargs="?",
-        const="",
-        metavar="ADDRESS",
-        help="on a Ray cluster (pip install .[ray]): all its GPUs, or with --device cpu its CPUs",
-    )
-    add("--dtype", help="float32, float16, bfloat16 or float64")
-    add(
-        "--size", help="auto, full, fit, a size that the problem names, or constants: rows=8,dim=64"
-    )
-    add("--trials", type=int, help="correctness trials, each on fresh secret inputs")
-    add("--modes", type=lambda text: tuple(text.split(",")), help="timed: " + ",".join(MODES))
-    add(
-        "--require-own-kernels",
-        action="store_true",
-        default=None,
-        help="a solution of which no kernel of its own ran is a failure",
-    )
-    add("--sandbox", help="isolation of workers: auto, default or strict")
-    add(
-        "--config",
-        type=Path,
-        help=f"preset: {presets}, or a file; default: default",
-    )
-    add("--quick", action="store_true", help="a first look: the preset quick, forward alone")
-    add(
-        "--require-backward",
-        action="store_true",
-        help="also of suites that ask for a forward only (KernelBench's)",
-    )
-    add("--self-check", action="store_true", help="judge each reference as its own solution")
-    add("--cuda-arch", help="architecture to build for without a GPU, such as 9.0")
-    add("--json", action="store_true", help="rows as JSON lines on standard output")
-    add(
-        "--output",
-        type=Path,
-        help="results CSV, raw/ and logs/ beside it; default: results/DEVICE.csv",
-    )
-    add("--fresh", action="store_true", help="use no row or baseline of an earlier run")
-    add("--watch", action="store_true", help="evaluate again whenever a file is saved")
-    add("--build-only", action="store_true", help="build, do not run; nvcc needs no GPU for it")
-    return parser
-
-
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "evaluate": _evaluate,
-    "recompute": _recompute,
     **{name: _shown(name) for name in OTHERS},
+    "recompute": _recompute,
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import RenderableType
 
 from harness import ROOT, config, explain, page, report_profile, run
-from harness.arguments import add_places, parser_of
+from harness.arguments import Once, add_files, add_places, parser_of
 from harness.errors import MachineError, RequestError
 from harness.judge import profiling
 from harness.judge.profiling import Profile
@@ -26,7 +26,7 @@ def show(arguments: list[str]) -> Outcome:
         "Results as one HTML file that needs nothing else: leaderboards, a roofline, raw samples, "
         "logs. Raw samples and logs are taken from raw/ and logs/ beside each file.",
     )
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE.csv", help="results files")
+    add_files(parser)
     parser.add_argument("--format", choices=("html", "markdown"), default="html")
     parser.add_argument(
         "--output", type=Path, help="the file to write; Markdown goes to standard output without it"
@@ -54,9 +54,7 @@ def tell(arguments: list[str]) -> Outcome:
         "differ, what bounds each mode, what to try next.",
     )
     _add_subject(parser)
-    parser.add_argument(
-        "files", type=Path, nargs="*", metavar="FILE.csv", help="default: those in results/"
-    )
+    add_files(parser, "*", "; default: those in results/")
     parser.add_argument("--profile", action="store_true", help="run it, and list its kernels")
     options = parser.parse_args(arguments)
     files = options.files or sorted((ROOT / "results").glob("*.csv"))
@@ -90,8 +88,10 @@ def kernels(arguments: list[str]) -> Outcome:
 
 def _add_subject(parser: argparse.ArgumentParser) -> None:
     """Which solution, and how it is run where it is."""
-    parser.add_argument("--problem", required=True, help="a problem's name, or a path")
-    parser.add_argument("--solution", required=True, help="a solution's name, or a path")
+    parser.add_argument("--problem", required=True, action=Once, help="a problem's name, or a path")
+    parser.add_argument(
+        "--solution", required=True, action=Once, help="a solution's name, or a path"
+    )
     parser.add_argument("--device", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--dtype", help="float32, float16, bfloat16 or float64")
     parser.add_argument("--size", help="auto, full, or a size that the problem names")

@@ -12,7 +12,7 @@ HARNESS = Path(__file__).resolve().parent.parent / "harness"
 #: Each line may import from lines below it, never from its own line or above.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "api"),
-    ("commands",),
+    ("commands", "options"),
     ("commands_rows", "suites"),
     ("explain", "watch", "host", "cluster"),
     ("doctor", "fitness", "page", "report_profile", "fleet", "judging"),
