@@ -1,25 +1,28 @@
 """Arguments -> work; the only place that prints; exit codes.
 
 Exit status: 0 every evaluated solution passed or was skipped; 1 some did not; 2 the request
-was wrong; 3 this machine cannot do it; 130 interrupted.
+was wrong; 3 this machine cannot do it; 130 interrupted; 141 whoever read the output is gone.
 """
 
 from __future__ import annotations
 
 import argparse
+import codecs
+import contextlib
+import io
 import json
 import logging
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console, RenderableType
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from harness import options as asked
-from harness.arguments import parser_of
-from harness.errors import HarnessError
+from harness.errors import HarnessError, MachineError
 from harness.judge import headstart
 from harness.records import Row
 
@@ -27,8 +30,9 @@ if TYPE_CHECKING:
     from harness import run
 
 EXIT_INTERRUPTED = 130
-#: Commands beside evaluating, and what each is for. All but `recompute` are in commands.py, which
-#: imports all that they need.
+EXIT_NO_READER = 141  # as of a program that SIGPIPE ended
+#: Commands beside evaluating, and what each is for. They are in commands.py, which imports all
+#: that they need.
 OTHERS = {
     "explain": "why a solution has its verdict, and what to try next",
     "profile": "the kernels of reference and solution",
@@ -44,17 +48,34 @@ OTHERS = {
 }
 
 
+class _ReaderGone(Exception):
+    """Whoever read the output has closed it (`| head`)."""
+
+
 def main(arguments: list[str]) -> int:
     """Run the command line; returns the exit status."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by who started this
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):  # what it cannot show is spelled out
+            stream.reconfigure(errors="harness.plain")
+    try:
+        return _run(arguments)
+    except _ReaderGone:
+        return EXIT_NO_READER
+
+
+def _run(arguments: list[str]) -> int:
     named = bool(arguments) and arguments[0] in COMMANDS
     name, rest = (arguments[0], arguments[1:]) if named else ("evaluate", arguments)
     try:
         return COMMANDS[name](rest)
     except HarnessError as error:
-        print(f"error: {error}", file=sys.stderr)
+        _tell(f"error: {error}")
         return error.exit_status
     except KeyboardInterrupt:
-        print("interrupted; the rows so far are kept", file=sys.stderr)
+        _tell("interrupted; the rows so far are kept")
         return EXIT_INTERRUPTED
 
 
@@ -87,7 +108,7 @@ def _evaluate(arguments: list[str]) -> int:
     fine = _status(rows) == 0
     for row in rows if options.self_check else ():
         for complaint in identity.complaints(row):
-            print(f"{row.problem}: the reference against itself: {complaint}", file=sys.stderr)
+            _tell(f"{row.problem}: the reference against itself: {complaint}")
             fine = False
     return 0 if fine else 1
 
@@ -121,17 +142,17 @@ def _watch(request: run.Request, *, json_rows: bool) -> int:
                 except HarnessError as error:
                     if status is None:
                         raise  # nothing that saving a file would mend
-                    print(f"error: {error}", file=sys.stderr)
+                    _tell(f"error: {error}")
                 else:
                     status = _status(seen.rows)
                     if not json_rows:
                         _print_tables(seen.rows)
                     for line in seen.changes:
-                        print(line, file=sys.stderr if json_rows else sys.stdout)
-            print("watching; Ctrl-C ends", file=sys.stderr, flush=True)
+                        (_tell if json_rows else _say)(line)
+            _tell("watching; Ctrl-C ends")
             watcher.wait()
     except KeyboardInterrupt:
-        print("watched no longer; the rows so far are kept", file=sys.stderr)
+        _tell("watched no longer; the rows so far are kept")
         return EXIT_INTERRUPTED if status is None else status
 
 
@@ -144,24 +165,60 @@ def _print_tables(rows: list[Row]) -> None:
 
 def _print(shown: RenderableType) -> None:
     """On a terminal text is wrapped; in a pipe each note stays one line."""
-    console = Console()
+    console = _console(sys.stdout)
     console.print(shown, soft_wrap=not console.is_terminal)
 
 
-def _recompute(arguments: list[str]) -> int:
-    """Do a file's figures follow from the raw samples? Exit status 1 if one does not."""
-    from harness import recompute
+def _console(stream: TextIO) -> Console:
+    return Console(file=cast(IO[str], _Stream(stream)))
 
-    parser = parser_of(
-        "recompute",
-        "Work out the figures of a results file again from the raw samples.",
-    )
-    parser.add_argument("file", type=Path, help="a results CSV")
-    parser.add_argument("--raw", type=Path, help="default: raw/ beside the file")
-    options = parser.parse_args(arguments)
-    compared = recompute.compare(options.file, options.raw or options.file.parent / "raw")
-    _print(recompute.table(compared))
-    return 1 if any(comparison.differences for comparison in compared) else 0
+
+class _Stream:
+    """A stream as rich writes to it, with the failures of `_write`."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        _write(text, self._stream)
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _say(text: str) -> None:
+    """A line on standard output."""
+    _write(f"{text}\n", sys.stdout)
+
+
+def _tell(text: str) -> None:
+    """A line on standard error."""
+    _write(f"{text}\n", sys.stderr)
+
+
+def _write(text: str, stream: TextIO) -> None:
+    """Raises `_ReaderGone`, or `MachineError` where standard output is a file that is full."""
+    try:
+        print(text, end="", file=stream, flush=True)
+    except OSError as error:
+        with Path(os.devnull).open("w") as nowhere:  # what Python writes at its end goes there
+            os.dup2(nowhere.fileno(), stream.fileno())
+        if isinstance(error, BrokenPipeError) or stream is sys.stderr:
+            raise _ReaderGone from None
+        raise MachineError(f"cannot write to standard output: {error.strerror}") from None
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """What a stream's encoding lacks, in ASCII."""
+    from harness import report
+
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end].translate(report.ASCII)
+    return text.encode("ascii", "backslashreplace").decode(), error.end
+
+
+codecs.register_error("harness.plain", _plain)
 
 
 def _shown(name: str) -> Callable[[list[str]], int]:
@@ -170,9 +227,10 @@ def _shown(name: str) -> Callable[[list[str]], int]:
     def run_it(arguments: list[str]) -> int:
         from harness import commands
 
-        shown, status = commands.COMMANDS[name](arguments)
+        with _warnings_to(lambda text: _tell(f"warning: {text}")):
+            shown, status = commands.COMMANDS[name](arguments)
         if isinstance(shown, str):
-            print(shown)
+            _say(shown)
         else:
             _print(shown)
         return status
@@ -191,12 +249,22 @@ class _Warnings(logging.Handler):
         self._show(record.getMessage())
 
 
+@contextlib.contextmanager
+def _warnings_to(show: Callable[[str], None]) -> Iterator[None]:
+    logger, handler = logging.getLogger("harness"), _Warnings(show)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
 class _Screen:
     """Shows progress: a live line on a terminal, plain lines elsewhere; rows as JSON if asked."""
 
     def __init__(self, *, json_rows: bool) -> None:
         self._json = json_rows
-        self._console = Console(stderr=True)
+        self._console = _console(sys.stderr)
         self._where = ""
         self._last = ""
         self._progress = Progress(
@@ -208,16 +276,15 @@ class _Screen:
             disable=not self._console.is_terminal,
         )
         self._task = self._progress.add_task("starting", total=None)
-        self._handler = _Warnings(self.warn)
+        self._open = contextlib.ExitStack()
 
     def __enter__(self) -> _Screen:
-        logging.getLogger("harness").addHandler(self._handler)
-        self._progress.start()
+        self._open.enter_context(_warnings_to(self.warn))
+        self._open.enter_context(self._progress)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-        logging.getLogger("harness").removeHandler(self._handler)
+        self._open.close()
 
     def begin(self, problem: str, solution: str, size: str) -> None:
         self._where = f"{problem} / {solution}" + (f" ({size})" if size else "")
@@ -235,7 +302,7 @@ class _Screen:
         if self._json:
             from harness import report
 
-            print(json.dumps(report.plain_rows([row])[0]), flush=True)
+            _say(json.dumps(report.plain_rows([row])[0]))
         self._where = ""
         seconds = f" in {row.total_s:.1f} s" if row.total_s is not None else ""
         self._line(f"{row.problem} / {row.solution}: {row.verdict.status.value}{seconds}")
@@ -250,5 +317,4 @@ class _Screen:
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "evaluate": _evaluate,
     **{name: _shown(name) for name in OTHERS},
-    "recompute": _recompute,
 }

@@ -1,4 +1,4 @@
-"""Commands about rows: `report`, `explain`, `profile`. Arguments -> what to show, exit status."""
+"""Commands about rows: arguments -> what to show, and the exit status."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import RenderableType
 
-from harness import ROOT, config, explain, page, report_profile, run
+from harness import ROOT, config, explain, page, recompute, report_profile, run
 from harness.arguments import Once, add_files, add_places, parser_of
 from harness.errors import MachineError, RequestError
 from harness.judge import profiling
@@ -35,6 +35,8 @@ def show(arguments: list[str]) -> Outcome:
     markdown = options.format == "markdown"
     if options.output is None and not markdown:
         raise RequestError("name the file to write with --output FILE.html")
+    if options.output is not None and options.output.is_dir():
+        raise RequestError(f"{options.output} is a folder: name a file in it with --output")
     text = page.markdown(options.files) if markdown else page.html(options.files)
     if options.output is None:
         return text, 0
@@ -86,6 +88,21 @@ def kernels(arguments: list[str]) -> Outcome:
     return report_profile.screen(found), status
 
 
+def again(arguments: list[str]) -> Outcome:
+    """Do a file's figures follow from the raw samples? Exit status 1 if one does not."""
+    parser = parser_of(
+        "recompute",
+        "Work out the figures of a results file again from the raw samples.",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE.csv", help="a results file")
+    text = "raw samples; default: raw/ beside the file"
+    parser.add_argument("--raw", type=Path, metavar="DIR", help=text)
+    options = parser.parse_args(arguments)
+    compared = recompute.compare(options.file, options.raw or options.file.parent / "raw")
+    differs = any(comparison.differences for comparison in compared)
+    return recompute.table(compared), 1 if differs else 0
+
+
 def _add_subject(parser: argparse.ArgumentParser) -> None:
     """Which solution, and how it is run where it is."""
     parser.add_argument("--problem", required=True, action=Once, help="a problem's name, or a path")
@@ -120,6 +137,7 @@ def _profile(options: argparse.Namespace, mode: str | None) -> Profile:
 
 
 COMMANDS: dict[str, Callable[[list[str]], Outcome]] = {
+    "recompute": again,
     "report": show,
     "explain": tell,
     "profile": kernels,

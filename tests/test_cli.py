@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import json
 import os
 import re
@@ -14,12 +15,13 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 import pytest
 import torch
 from support import HONEST, QUICK, ROOT, SCALE_SOURCE, TINY, await_file, gone
+from test_page import make
 
 from harness import cli, cluster, commands, config, devices, host, results, run
 from harness.devices import Place
@@ -146,7 +148,7 @@ def test_quick_is_a_preset_that_flags_win_over(house: House, command: Command) -
 
 
 def test_every_command_is_listed_with_what_it_is_for() -> None:
-    assert sorted(cli.OTHERS) == sorted([*commands.COMMANDS, "recompute"])
+    assert sorted(cli.OTHERS) == sorted(commands.COMMANDS)
 
 
 def test_no_arguments_say_what_to_give(command: Command) -> None:
@@ -301,6 +303,71 @@ def test_help_is_no_error(command: Command) -> None:
     done = command("--help")
     assert done.status == 0
     assert "--problem" in done.out
+
+
+# --- where output goes ----------------------------------------------------------------------------
+
+
+SHOWN = (
+    ("compare", "FILE"),
+    ("compare", "FILE", "--markdown"),
+    ("compare", "FILE", "--json"),
+    ("report", "FILE", "--format", "markdown"),
+    ("explain", "--problem", "kl_div", "--solution", "±→", "FILE"),
+    ("metrics", "FILE"),
+    ("compare", "none.csv"),
+)
+
+
+@pytest.fixture
+def shown(tmp_path: Path, request: pytest.FixtureRequest) -> list[str]:
+    """A command that shows something, of a file that says more than ASCII can."""
+    results.append(tmp_path / "x.csv", make("±→", message="π \ud800 \u202e"))
+    return [str(tmp_path / "x.csv") if a == "FILE" else a for a in request.param]
+
+
+@pytest.mark.parametrize("shown", SHOWN, ids=" ".join, indirect=True)
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_every_encoding_can_show_everything(
+    shown: list[str], monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in "oe"]
+    for name, stream in zip(("stdout", "stderr"), streams, strict=True):
+        monkeypatch.setattr(sys, name, stream)
+    assert cli.main(shown) == (2 if "none.csv" in shown else 0)
+    assert any(cast(io.BytesIO, stream.buffer).getvalue() for stream in streams)
+
+
+@pytest.mark.parametrize("shown", SHOWN, ids=" ".join, indirect=True)
+def test_a_reader_that_is_gone_ends_a_command_without_a_word(
+    shown: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as stream:
+        monkeypatch.setattr(sys, "stderr" if "none.csv" in shown else "stdout", stream)
+        assert cli.main(shown) == 141
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("shown", SHOWN[:-1], ids=" ".join, indirect=True)
+def test_output_that_is_full_is_status_3_in_one_line(
+    shown: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Path("/dev/full").open("w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        assert cli.main(shown) == 3
+    error = capsys.readouterr().err
+    assert error == "error: cannot write to standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+@pytest.mark.parametrize("shown", SHOWN[:1], indirect=True)
+def test_a_closed_stream_is_written_to_nowhere(
+    shown: list[str], monkeypatch: pytest.MonkeyPatch, closed: str
+) -> None:
+    monkeypatch.setattr(sys, closed, None)
+    assert cli.main(shown) == 0
 
 
 # --- this machine cannot: 3 ---------------------------------------------------------------------
