@@ -44,7 +44,8 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """`outputs`: paths of what is differentiated. `leaves`: what can be differentiated by.
+    """`outputs`: paths of what is differentiated. `leaves`: what can be differentiated by,
+    `weights`: those of them that are parameters.
     `left_out`: (phase, variation or pass) that the reference does not allow. `random`: it draws
     random numbers itself. `finite`: it is, for inputs as given. `stateful`: it has weights.
     `mutates`: it changes inputs in place, as a step of an optimiser does. `drifts`: what it gives
@@ -53,6 +54,7 @@ class Survey:
 
     outputs: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
     left_out: frozenset[tuple[Phase, str]] = frozenset()
     random: bool = False
     finite: bool = True
@@ -89,6 +91,7 @@ class Survey:
             variations=allowed,
             layouts=settings.layouts,
             leaves=self.leaves,
+            weights=self.weights,
             stateful=self.stateful,
         )
 
@@ -121,6 +124,7 @@ def survey(reference: Reference, settings: Settings) -> Survey:
     found = Survey(
         outputs=outputs,
         leaves=leaves,
+        weights=tuple(name for name in reference.binding.parameters() if name in leaves),
         random=_differ(rules, reference.call(draw, salt=1).output, output),
         finite=first.finite,
         stateful=bool(reference.binding.names),
