@@ -50,7 +50,8 @@ class Survey:
     random numbers itself. `finite`: it is, for inputs as given. `stateful`: it has weights.
     `mutates`: it changes inputs in place, as a step of an optimiser does. `drifts`: what it gives
     depends on the calls before, as with the state of a spectral normalisation. `mixable`: it takes
-    inputs that are mixed of two draws. `backward`: it is checked, where there is one."""
+    inputs that are mixed of two draws. `backward`: it is checked, where there is one.
+    `constants`: buffers that a solution may do without."""
 
     outputs: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
@@ -63,6 +64,7 @@ class Survey:
     drifts: bool = False
     mixable: bool = True
     backward: bool = True
+    constants: tuple[str, ...] = ()
 
     @property
     def repeatable(self) -> bool:
@@ -131,6 +133,7 @@ def survey(reference: Reference, settings: Settings) -> Survey:
         mutates=_changes_inputs(reference, draw, first),
         drifts=_depends_on_calls_before(reference, rules, draw),
         backward=not settings.quick,
+        constants=reference.constants,
     )
     del first, output
     return replace(
