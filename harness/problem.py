@@ -52,6 +52,7 @@ class Instance:
         self.dtype = dtype
         self.device = device
         self._made_on = self._drawn_on = device
+        self._weights: set[str] = set()  # names, once a model was made
         self._source = source
         self._module = _execute(source, path, size)
         for name in ("Model", "get_inputs"):
@@ -152,7 +153,9 @@ class Instance:
             )
             return model
 
-        return self._where_it_can(self._made_on, make)
+        model = self._where_it_can(self._made_on, make)
+        self._weights = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
+        return model
 
     def inputs(self, draw: Draw) -> list[Any]:
         """The forward arguments of `draw`, on the device, cast, varied. No grad is required."""
@@ -194,16 +197,24 @@ class Instance:
             raise error
 
     def input_names(self, inputs: list[Any]) -> list[str]:
-        """What `inputs` are called: forward's arguments, then `input3`, `input4`, ..."""
+        """What `inputs` are called: forward's arguments, then `input3`, `input4`, ...
+
+        One that has the name of a weight is called `NAME (input)`.
+        """
+        names = self._arguments_for(inputs)
+        return [f"{name} (input)" if name in self._weights else name for name in names]
+
+    def _arguments_for(self, inputs: list[Any]) -> list[str]:
         extra = range(len(self.argument_names), len(inputs))
         return [*self.argument_names, *(f"input{i}" for i in extra)][: len(inputs)]
 
     def leaves(self, inputs: list[Any]) -> dict[str, torch.Tensor]:
         """The floating and complex tensors among `inputs` whose gradients are checked, by name."""
+        arguments, names = self._arguments_for(inputs), self.input_names(inputs)
         return {
             path: tensor
-            for name, value in zip(self.input_names(inputs), inputs, strict=True)
-            if self.grad_inputs is None or name in self.grad_inputs
+            for argument, name, value in zip(arguments, names, inputs, strict=True)
+            if self.grad_inputs is None or argument in self.grad_inputs
             for path, tensor in walk_tensors(value, name)
             if inexact(tensor)
         }

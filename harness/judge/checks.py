@@ -191,7 +191,7 @@ class Judged:
                 yield Status.WRONG_OUTPUT, _in_call(check, i, trial)
         for check in rules.kept(got, wanted):
             yield Status.WRONG_OUTPUT, check
-        for check in rules.state(got, wanted):
+        for check in rules.state(got, wanted, constants=self.survey.constants):
             yield Status.WRONG_OUTPUT, check
 
     def reveal(

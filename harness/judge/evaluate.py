@@ -101,7 +101,10 @@ def load(case: Case, worker: Worker, found: Findings, stage: Stage) -> None:
     settings = case.context.settings
     prepare(case.context, worker, dataclasses.replace(case.subject, size=stage.size))
     answer = worker.ask(
-        "load", timeout_s=settings.build_timeout_s, outputs=case.survey.outputs
+        "load",
+        timeout_s=settings.build_timeout_s,
+        outputs=case.survey.outputs,
+        constants=case.survey.constants,
     ).body["answer"]
     found.note_builds(answer.get("builds"))
     note = str(answer.get("note", ""))

@@ -26,6 +26,7 @@ from harness.trial import Call, Played, Result, Trial
 #: Bytes that the oracle may need, as a multiple of the inputs' own in fp64: inputs, outputs,
 #: gradients, and as many temporaries again.
 ORACLE_FACTOR = 8
+CONSTANTS_SEED = 1  # of other weights than those in use
 
 
 @dataclass(kw_only=True)
@@ -80,6 +81,18 @@ class Reference:
                 text = f"the gradient of {name} is not a dense tensor: it cannot be compared"
                 raise ProblemError(text, path=self.instance.path)
         return tuple(result.carries), tuple(result.grads)
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        """Names of the buffers that neither a seed nor a call changes: masks, tables."""
+        other = dict(self.instance.model(CONSTANTS_SEED).named_buffers())
+        before = {name: tensor.clone() for name, tensor in self.binding.buffers().items()}
+        after = self.play(Trial(calls=(Call(draw=Draw(seed=1)),))).state
+        return tuple(
+            name
+            for name, tensor in before.items()
+            if torch.equal(tensor, other[name]) and torch.equal(tensor, after[name])
+        )
 
     def play(self, trial: Trial, **changes: Any) -> Played:
         """The trial on the model as it is; `changes` are those of a `Player`."""

@@ -44,15 +44,18 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """`outputs`: paths of what is differentiated. `leaves`: what can be differentiated by.
+    """`outputs`: paths of what is differentiated. `leaves`: what can be differentiated by,
+    `weights`: those of them that are parameters.
     `left_out`: (phase, variation or pass) that the reference does not allow. `random`: it draws
     random numbers itself. `finite`: it is, for inputs as given. `stateful`: it has weights.
     `mutates`: it changes inputs in place, as a step of an optimiser does. `drifts`: what it gives
     depends on the calls before, as with the state of a spectral normalisation. `mixable`: it takes
-    inputs that are mixed of two draws. `backward`: it is checked, where there is one."""
+    inputs that are mixed of two draws. `backward`: it is checked, where there is one.
+    `constants`: buffers that a solution may do without."""
 
     outputs: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
     left_out: frozenset[tuple[Phase, str]] = frozenset()
     random: bool = False
     finite: bool = True
@@ -61,6 +64,7 @@ class Survey:
     drifts: bool = False
     mixable: bool = True
     backward: bool = True
+    constants: tuple[str, ...] = ()
 
     @property
     def repeatable(self) -> bool:
@@ -89,6 +93,7 @@ class Survey:
             variations=allowed,
             layouts=settings.layouts,
             leaves=self.leaves,
+            weights=self.weights,
             stateful=self.stateful,
         )
 
@@ -121,12 +126,14 @@ def survey(reference: Reference, settings: Settings) -> Survey:
     found = Survey(
         outputs=outputs,
         leaves=leaves,
+        weights=tuple(name for name in reference.binding.parameters() if name in leaves),
         random=_differ(rules, reference.call(draw, salt=1).output, output),
         finite=first.finite,
         stateful=bool(reference.binding.names),
         mutates=_changes_inputs(reference, draw, first),
         drifts=_depends_on_calls_before(reference, rules, draw),
         backward=not settings.quick,
+        constants=reference.constants,
     )
     del first, output
     return replace(

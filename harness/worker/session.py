@@ -106,7 +106,8 @@ class Session:
     def load(self, order: dict[str, Any]) -> Answer:
         """Construct ModelNew and give it the reference's weights.
 
-        `outputs`: paths of the outputs that are differentiated.
+        `outputs`: paths of the outputs that are differentiated. `constants`: buffers that
+        ModelNew may do without.
         """
         assert self.instance is not None
         assert self.reference is not None
@@ -122,7 +123,9 @@ class Session:
         if not isinstance(model, torch.nn.Module):
             raise ContractFault(f"ModelNew makes a {type(model).__name__}, not an nn.Module")
         _check_arguments(model, self.instance)
-        names, note = loading.adopt_state(model, self.reference.model)
+        names, note = loading.adopt_state(
+            model, self.reference.model, constants=order.get("constants", ())
+        )
         outputs = tuple(order["outputs"])
         self.reference.binding.outputs = outputs
         self._set_candidate(model, Binding(model=model, names=names, outputs=outputs))

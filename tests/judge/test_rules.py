@@ -200,6 +200,8 @@ def test_buffers_are_compared_but_for_those_that_count() -> None:
     (text,) = problems(rules().state(played(mean=torch.zeros(2)), wanted))
     assert text.startswith("mean after the call: 2 of 2 elements wrong")
     assert problems(rules().state(played(), wanted))
+    assert not problems(rules().state(played(), wanted, constants=("mean",)))
+    assert problems(rules().state(played(mean=torch.zeros(2)), wanted, constants=("mean",)))
 
 
 def test_spread_is_between_the_first_call_and_the_last() -> None:
