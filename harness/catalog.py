@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness.errors import RequestError, hint
@@ -89,8 +90,9 @@ def load_problem(name_or_path: str | Path, folder: Path) -> Problem:
 def find_solutions(folder: Path, problem: Problem) -> list[Solution]:
     """The solutions in `folder`/<problem name>, read, by name; none where that is missing.
 
-    A name is a stem; where stems collide, the file's name. A folder of generations has them in
-    itself: `level_1_problem_94_sample_0_kernel.py` is `sample_0` of `level1/94_...`.
+    A name is a stem; a folder of generations has them in itself:
+    `level_1_problem_94_sample_0_kernel.py` is `sample_0` of `level1/94_...`. Where such names
+    collide, the file's name.
     README and what starts with `_` or `.` are left out. Raises `RequestError` where `folder`
     itself is missing.
     """
@@ -114,9 +116,9 @@ def _solution_files(folder: Path, problem: Problem) -> dict[str, Path]:
         (p for p in (folder / problem.name, folder / short) if p.is_dir()), folder / problem.name
     )
     files = [file for file in (place.iterdir() if place.is_dir() else ()) if _is_solution(file)]
-    stems = Counter(file.stem for file in files)
-    named = {f.stem if stems[f.stem] == 1 else f.name: f for f in files}
-    return dict(sorted((named | _samples(folder, problem.name)).items()))
+    named = [*((file.stem, file) for file in files), *_samples(folder, problem.name)]
+    count = Counter(name for name, _ in named)
+    return dict(sorted((name if count[name] == 1 else file.name, file) for name, file in named))
 
 
 def _is_solution(file: Path) -> bool:
@@ -124,17 +126,15 @@ def _is_solution(file: Path) -> bool:
     return right and file.stem.lower() != "readme" and file.is_file()
 
 
-def _samples(folder: Path, problem: str) -> dict[str, Path]:
-    """What a folder of generations holds for a problem of a level."""
+def _samples(folder: Path, problem: str) -> Iterator[tuple[str, Path]]:
+    """Name and file of what a folder of generations holds for a problem of a level."""
     level, number = level_of(problem), number_of(problem)
     if level is None or number is None:
-        return {}
-    found = {}
+        return
     for file in folder.glob(f"level_{level}_problem_{number}_sample_*"):
         match = _SAMPLE.fullmatch(file.stem)
         if match and _is_solution(file):
-            found[f"sample_{int(match[1])}"] = file
-    return found
+            yield f"sample_{int(match[1])}", file
 
 
 def _choose(wanted: str, known: dict[str, Path], folder: Path, what: str) -> tuple[str, Path]:

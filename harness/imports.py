@@ -206,7 +206,8 @@ def _write(found: Imported, place: Path, pattern: str, sample: int | None, sourc
     number = sample or 0
     while list(place.glob(pattern.format(number) + ".*")):
         number += 1
-    suffix = ".md" if "```" in source and not _parses(source) else ".py"
+    answer = "```" in source or "</think" in source
+    suffix = ".md" if answer and not _parses(source) else ".py"
     (place / (pattern.format(number) + suffix)).write_text(source or "None", encoding="utf-8")
     found.solutions += 1
 

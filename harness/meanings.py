@@ -28,7 +28,8 @@ MEANING: dict[Status, tuple[str, str]] = {
     ),
     Status.LOAD_ERROR: (
         "the file raised while it was imported",
-        "the traceback is in the log; `python FILE.py` shows the same",
+        "the traceback is in the log; `python FILE.py` shows the same, but for a file beside it or "
+        "a module of yours: a solution is judged as one file, without them",
     ),
     Status.CONTRACT_ERROR: (
         "the file does not have the form of a solution",

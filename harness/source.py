@@ -26,6 +26,9 @@ MAX_BYTES = 1 << 20  # a larger file is not read: 4 MiB can take the parser 8 s 
 PYTHON_INFO = ("", "py", "python", "python3")
 NOTHING = ("", "None", "null")  # what programs write where a model gave no code
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*\{?\.?([^\s`{},:]*)([^`]*)")
+#: A block as programs cut it out: fences anywhere in a line, whatever follows the last of them.
+_LOOSE = re.compile(r"`{3}(?:py|python3?)\b[^\n`]*\n(.*?)(?:`{3}|\Z)", re.DOTALL | re.IGNORECASE)
+_THOUGHT = re.compile(r".*</think(?:ing)?>", re.DOTALL)  # chat templates open it in the prompt
 _CLASS = re.compile(r"^[ \t]*class[ \t]+ModelNew\b", re.MULTILINE)
 
 
@@ -149,19 +152,34 @@ def _from_answer(text: str) -> tuple[str, int, str]:
     """Source, the line that it starts on, and a note on which block of `text` it is.
 
     The last fenced Python block that defines ModelNew; where there is none, the text itself if
-    it is Python. Raises `BadSource`.
+    it is Python. What was thought before `</think>` is no answer. Raises `BadSource`.
     """
+    text = _THOUGHT.sub(lambda thought: "\n" * thought[0].count("\n"), text, count=1)
     blocks = list(_blocks(text.split("\n")))
-    for number in range(len(blocks), 0, -1):
-        block = blocks[number - 1]
-        if block.defines_model(broken=True):
-            note = f"block {number} of {len(blocks)}, {block.lines}"
-            return block.source, block.first, note + ("" if block.closed else " (never closed)")
+    block = _last(blocks, broken=True)
+    if block is None or not block.defines_model(broken=False):
+        loose = _last(list(_loose_blocks(text)), broken=True)
+        if loose is not None and loose.defines_model(broken=False):
+            return loose.source, loose.first, f"{loose.lines}, between fences that share lines"
+    if block is not None:
+        note = f"block {blocks.index(block) + 1} of {len(blocks)}, {block.lines}"
+        return block.source, block.first, note + ("" if block.closed else " (never closed)")
     whole = _Block(info="", source=text, first=1, closed=True)
     if text.strip() in NOTHING or whole.defines_model(broken=not blocks):
         return text, 1, ""
     count = f"any of its {len(blocks)} fenced blocks" if len(blocks) != 1 else "its fenced block"
     raise BadSource(f"has no ModelNew in {count}" if blocks else "has no fenced Python block")
+
+
+def _last(blocks: list[_Block], *, broken: bool) -> _Block | None:
+    return next((block for block in reversed(blocks) if block.defines_model(broken=broken)), None)
+
+
+def _loose_blocks(text: str) -> Iterator[_Block]:
+    for found in _LOOSE.finditer(text):
+        first = text.count("\n", 0, found.start(1)) + 1
+        source = textwrap.dedent(found[1]).rstrip("\n") + "\n"
+        yield _Block(info="", source=source, first=first, closed=True)
 
 
 def _blocks(lines: list[str]) -> Iterator[_Block]:

@@ -81,6 +81,27 @@ def test_a_level_is_named_alike_from_inside_of_it(tmp_path: Path) -> None:
     assert (catalog.level_of("kl_div"), catalog.number_of("kl_div")) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (["level_1_problem_9_sample_0_kernel.py", "level_1_problem_9_sample_0.md"], None),
+        (["level_1_problem_9_sample_0.py", "level_1_problem_9_sample_00.py"], None),
+        (["level_1_problem_9_sample_1.py", "9_A/sample_1.py"], None),
+        (["level_1_problem_9_sample_1.py", "9_A/sample_01.py"], ["sample_01", "sample_1"]),
+    ],
+)
+def test_files_of_one_sample_are_all_solutions(
+    tmp_path: Path, files: list[str], names: list[str] | None
+) -> None:
+    problem = Problem(name="level1/9_A", path="9_A.py", source="", digest="")
+    for file in files:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text("")
+    found = catalog.find_solutions(tmp_path, problem)
+    assert [s.name for s in found] == (names or sorted(Path(file).name for file in files))
+    assert {s.path for s in found} == {str(tmp_path / file) for file in files}
+
+
 def test_a_folder_of_generations_holds_several_samples_a_problem(tmp_path: Path) -> None:
     write(tmp_path / "problems" / "level1" / "9_A.py", PROBLEM)
     problem = catalog.load_problem("9_A", tmp_path / "problems")

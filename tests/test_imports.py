@@ -61,12 +61,13 @@ def test_columns_are_known_by_the_names_that_sets_use(
 
 def test_rows_without_code_become_contract_errors_not_crashes(tmp_path: Path) -> None:
     base = {"level_id": 1, "task_id": 1, "ref_code": REFERENCE}
-    codes = [SOLUTION, None, "None", "", "def f(:", "x = 1", "```python\n" + SOLUTION + "```", 5]
+    fenced, thought = f"```python\n{SOLUTION}```", f"<think>\nSo.\n</think>\n{SOLUTION}"
+    codes = [SOLUTION, None, "None", "", "def f(:", "x = 1", fenced, 5, thought]
     found = load(tmp_path, [base | {"custom_code": code} for code in codes])
     told = list(faults(found).values())
-    assert [fault is None for fault in told] == [True, *[False] * 5, True, False]
+    assert [fault is None for fault in told] == [True, *[False] * 5, True, False, True]
     assert [i for i, fault in enumerate(told) if "holds no code" in (fault or "")] == [1, 2, 3]
-    assert (found.solutions, found.without_code, len(found.problems)) == (8, 3, 1)
+    assert (found.solutions, found.without_code, len(found.problems)) == (9, 3, 1)
 
 
 def test_lines_that_are_no_rows_are_told_and_left_out(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -229,6 +230,55 @@ def test_fences_in_lists_with_crlf_and_longer_fences(tmp_path: Path) -> None:
     assert solution.source.strip() == SOLUTION.strip()
     quoting = SOLUTION + '"""\n```\nfenced\n```\n"""\n'
     assert read(tmp_path, f"````python\n{quoting}````\n", "answer.md").source == quoting
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```markdown\n```python\nCODE```\n```\n",
+        "````md\n```python\nCODE```\n````\n",
+        "Here: ```python\nCODE```\n",
+        "<answer>```python\nCODE```</answer>\n",
+        "```python\nCODE```<|im_end|>",
+        "```python\nCODE``` and that is it\n",
+        "```cpp\nint x;\n```\n```python\nCODE```<|im_end|>",
+        "```python\nDRAFT```\nBetter:\n```Python3\nCODE```<|eot_id|>\n",
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_fences_that_share_their_line_are_read_as_programs_cut_them(
+    tmp_path: Path, text: str, end: str
+) -> None:
+    draft = SOLUTION.replace("return x", "return x + 1")
+    text = text.replace("DRAFT", draft).replace("CODE", SOLUTION.rstrip() + end)
+    solution = read(tmp_path, text, "answer.md")
+    assert (solution.fault, solution.source) == (None, SOLUTION)
+    first = int(re.findall(r"lines (\d+)-", solution.note)[0])
+    assert text.split("\n")[first - 1] == SOLUTION.split("\n")[0]
+
+
+def test_a_broken_block_is_broken_however_its_fences_are_read(tmp_path: Path) -> None:
+    broken = SOLUTION.replace("return x", "return x +")
+    for end in ("\n```\n", "```<|im_end|>", ""):
+        text = f"```python\n{SOLUTION}```\nBetter:\n```python\n{broken.rstrip()}{end}"
+        assert "invalid syntax" in (read(tmp_path, text, "answer.md").fault or "")
+
+
+@pytest.mark.parametrize(
+    "thought", ["<think>\nDRAFT</think>\n", "No opening tag.\nDRAFT</think>\n"]
+)
+@pytest.mark.parametrize("answer", ["CODE", "So:\n```python\nCODE```\n"])
+def test_what_was_thought_is_no_answer(tmp_path: Path, thought: str, answer: str) -> None:
+    for draft in ("", "```\nclass ModelNew(\n", f"```python\n{SOLUTION}```\n"):
+        text = (thought + answer).replace("DRAFT", draft).replace("CODE", SOLUTION)
+        solution = read(tmp_path, text, "answer.md")
+        assert (solution.fault, solution.source.strip()) == (None, SOLUTION.strip())
+    fault = read(
+        tmp_path, thought.replace("DRAFT", f"```python\n{SOLUTION}```\n"), "answer.md"
+    ).fault
+    assert fault == "answer.md holds no code (it is empty)"
+    late = read(tmp_path, thought.replace("DRAFT", "") + SOLUTION + "x = (\n", "answer.md").fault
+    assert late == f"answer.md:{thought.count(chr(10)) + 6}: '(' was never closed"
 
 
 @pytest.mark.parametrize("name", ["answer.txt", "answer.md"])
