@@ -104,7 +104,7 @@ def take(context: Context, subject: Subject, solution: Solution, mode: str | Non
     )
 
 
-def _known(context: Context, subject: Subject) -> dict[str, tuple[str, ...]]:
+def _known(context: Context, subject: Subject) -> dict[str, Any]:
     """What a worker is told of the reference: paths of the outputs that it differentiates, and
     the buffers that are constants."""
     try:
@@ -122,7 +122,7 @@ def _solution(
     context: Context,
     subject: Subject,
     solution: Solution,
-    told: dict[str, tuple[str, ...]],
+    told: dict[str, Any],
     mode: str,
 ) -> tuple[tuple[Kernel, ...], str]:
     settings = context.settings

@@ -85,8 +85,10 @@ class Reference:
     @property
     def constants(self) -> tuple[str, ...]:
         """Names of the buffers that neither a seed nor a call changes: masks, tables."""
-        other = dict(self.instance.model(CONSTANTS_SEED).named_buffers())
         before = {name: tensor.clone() for name, tensor in self.binding.buffers().items()}
+        if not before:
+            return ()
+        other = dict(self.instance.model(CONSTANTS_SEED).named_buffers())
         after = self.play(Trial(calls=(Call(draw=Draw(seed=1)),))).state
         return tuple(
             name
