@@ -120,7 +120,7 @@ def _name(row: PlainRow) -> str:
 
 def _line(number: int, side: int, row: PlainRow, axis: plots.Axis, folders: Sequence[Path]) -> Line:
     status = str(row["status"])
-    means, advice = meanings.meaning(status)
+    means, advice = meanings.meaning(row)
     flags = str(row["flags"] or "").split()
     return Line(
         number=number,
