@@ -113,10 +113,16 @@ QUICK_LOOK = (
 
 def meaning(row: Mapping[str, Value]) -> tuple[str, str]:
     """(what a row's verdict means, what to try next); empty for one that is not known here."""
-    if row["status"] == Status.FORWARD_ONLY.value and QUICK in str(row["flags"] or "").split():
+    if is_quick_look(row):
         return QUICK_LOOK
     known = {one.value: text for one, text in MEANING.items()}
     return known.get(str(row["status"]), ("", ""))
+
+
+def is_quick_look(row: Mapping[str, Value]) -> bool:
+    """Whether it is `forward_only` since nobody asked for the backward."""
+    flags = str(row["flags"] or "").split()
+    return row["status"] == Status.FORWARD_ONLY.value and QUICK in flags
 
 
 def flag_meaning(flag: str) -> str:
