@@ -7,6 +7,7 @@ that are there already: commands_rows.py.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -123,7 +124,7 @@ def new(arguments: list[str]) -> Outcome:
         "new",
         "Write the skeleton of a problem or of a solution. It evaluates as it is.",
     )
-    kinds = parser.add_subparsers(dest="kind", required=True)
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="problem|solution")
     problem = kinds.add_parser("problem", help="a problem file: new problem NAME")
     problem.add_argument("name", help="letters, digits, _ and -")
     solution = kinds.add_parser("solution", help="a solution file: new solution PROBLEM NAME")
@@ -136,14 +137,14 @@ def new(arguments: list[str]) -> Outcome:
     options = parser.parse_args(arguments)
     if options.kind == "problem":
         path = scaffold.new_problem(options.name, options.problem_dir)
-        then = f"new solution {options.name} mine"
+        then = ["new", "solution", options.name, "mine"]
     else:
         places = (options.problem_dir, options.solution_dir)
         path = scaffold.new_solution(options.problem, options.name, options.language, *places)
-        then = f"--problem {options.problem} --solution {path}"
+        then = ["--problem", options.problem, "--solution", str(path)]
     if options.problem_dir != ROOT / "problems":
-        then += f" --problem-dir {options.problem_dir}"
-    return f"wrote {path}: look for TODO\nthen: python run_eval.py {then}", 0
+        then += ["--problem-dir", str(options.problem_dir)]
+    return f"wrote {path}: look for TODO\nthen: python run_eval.py {shlex.join(then)}", 0
 
 
 COMMANDS: dict[str, Callable[[list[str]], Outcome]] = {

@@ -57,11 +57,16 @@ def tell(arguments: list[str]) -> Outcome:
     )
     _add_subject(parser)
     add_files(parser, "*", "; default: those in results/")
-    parser.add_argument("--profile", action="store_true", help="run it, and list its kernels")
+    text = "run it (on --device), and list its kernels"
+    parser.add_argument("--profile", action="store_true", help=text)
     options = parser.parse_args(arguments)
     files = options.files or sorted((ROOT / "results").glob("*.csv"))
     row = explain.find(
-        files, options.problem, options.solution, size=options.size, dtype=options.dtype
+        files,
+        options.problem,
+        options.solution,
+        size=None if options.size == "auto" else options.size,
+        dtype=options.dtype,
     )
     profile = _profile(options, None) if options.profile else None
     folders = [path.resolve().parent for path in files]

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 import math
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,8 +46,8 @@ def import_set(arguments: list[str]) -> Outcome:
     if len(found.notes) > NOTES:
         lines.append(f"and {len(found.notes) - NOTES} more")
     problems = found.problem_dir if found.problems else "KernelBench"
-    where = f"--problem-dir {problems} --solution-dir {found.solution_dir}"
-    return "\n".join([*lines, f"then: python run_eval.py --all {where}"]), 0
+    then = ["--all", "--problem-dir", str(problems), "--solution-dir", str(found.solution_dir)]
+    return "\n".join([*lines, f"then: python run_eval.py {shlex.join(then)}"]), 0
 
 
 def count(arguments: list[str]) -> Outcome:
