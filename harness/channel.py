@@ -48,6 +48,10 @@ class ChannelError(Exception):
     """The peer sent something that is not a message."""
 
 
+class CannotTravel(TypeError):
+    """A tree holds what is neither tensor nor number, or a tensor of a type that is not known."""
+
+
 class ChannelClosed(ChannelError):
     """The peer is gone."""
 
@@ -95,7 +99,7 @@ class Channel:
         """Send `body` and `trees`. With `ipc`, large CUDA tensors are shared, not copied; the
         sender must then keep them alive and unchanged until the peer has answered.
 
-        Raises `TypeError` for a tree that cannot travel, `ChannelClosed` for a lost peer.
+        Raises `CannotTravel` for a tree that cannot, `ChannelClosed` for a lost peer.
         """
         tensors: list[torch.Tensor] = []
         encoded = {name: _encode(tree, tensors) for name, tree in (trees or {}).items()}
@@ -237,7 +241,7 @@ def _encode(tree: Tree, tensors: list[torch.Tensor]) -> Any:
     """A tree as JSON. Containers are told apart by their one key."""
     if isinstance(tree, torch.Tensor):
         if tree.layout is not torch.strided or tree.dtype not in _NAMES:
-            raise TypeError(f"a {tree.layout} tensor of {tree.dtype} cannot be compared")
+            raise CannotTravel(f"a {tree.layout} tensor of {tree.dtype} cannot be compared")
         tensors.append(tree)
         return {"tensor": len(tensors) - 1}
     if isinstance(tree, tuple | list):
@@ -249,7 +253,10 @@ def _encode(tree: Tree, tensors: list[torch.Tensor]) -> Any:
         return {"value": tree}
     if isinstance(tree, float):
         return {"float": repr(tree)}
-    raise TypeError(f"a {type(tree).__name__} cannot be compared")
+    raise CannotTravel(
+        f"a {type(tree).__name__} cannot be compared; tensors and numbers can, in tuples, "
+        "lists and dicts too"
+    )
 
 
 def _decode(node: Any, tensors: list[torch.Tensor], depth: int = 0) -> Tree:

@@ -12,11 +12,12 @@ import inspect
 import random
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from torch.nn.parameter import is_lazy
 
 from harness import constants
 from harness.constants import FULL, sizes
@@ -116,8 +117,14 @@ class Instance:
             arguments, options = self._arguments(given)
             model = cls(*arguments, **options)
         is_module = isinstance(model, torch.nn.Module)
+        if not is_module:
+            return model
         # `.to(dtype)` would leave of complex weights the real part.
-        return getattr(model.to(device=self.device), _CASTS[self.dtype])() if is_module else model
+        model = getattr(model.to(device=self.device), _CASTS[self.dtype])()
+        if any(is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
+            with torch.no_grad():
+                model(*self.drawn(seed))  # its first call gives them their shapes
+        return model
 
     def _arguments(self, given: Any) -> tuple[list[Any], dict[str, Any]]:
         """What `get_init_inputs` returned, as positional and keyword arguments.
@@ -148,9 +155,10 @@ class Instance:
 
         def make(where: torch.device) -> torch.nn.Module:
             self._made_on = where
-            model: torch.nn.Module = self.guard(
-                "Model", lambda: self.construct(self._module["Model"], seed)
-            )
+            with _uninitialised_is_nan():
+                model: torch.nn.Module = self.guard(
+                    "Model", lambda: self.construct(self._module["Model"], seed)
+                )
             return model
 
         model = self._where_it_can(self._made_on, make)
@@ -237,6 +245,18 @@ class Instance:
             raise ProblemError(
                 f"{what} failed: {kind}: {error}", path=self.path, line=_line_in(error, self.path)
             ) from error
+
+
+@contextlib.contextmanager
+def _uninitialised_is_nan() -> Iterator[None]:
+    """What `torch.empty` gives is NaN: else judge and worker would have other weights where a
+    file does not initialise them."""
+    mode = torch.get_deterministic_debug_mode()
+    torch.set_deterministic_debug_mode("warn")
+    try:
+        yield
+    finally:
+        torch.set_deterministic_debug_mode(mode)
 
 
 def _seed(seed: int) -> None:

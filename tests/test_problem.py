@@ -368,6 +368,43 @@ def test_init_inputs_may_be_missing_where_the_model_takes_none() -> None:
         make(WEIGHTED).model(0)
 
 
+def test_lazy_weights_get_their_shapes_from_inputs_and_their_values_from_the_seed() -> None:
+    source = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lazy = torch.nn.LazyLinear(2)
+    def forward(self, x):
+        return self.lazy(x)
+def get_inputs():
+    return [torch.randn(4, 3)]
+"""
+    one, again, other = (
+        make(source).model(seed).get_parameter("lazy.weight") for seed in (1, 1, 2)
+    )
+    assert one.shape == (2, 3)
+    assert torch.equal(one, again)
+    assert not torch.equal(one, other)
+
+
+def test_what_a_model_never_initialised_is_nan_and_not_what_memory_held() -> None:
+    source = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.empty(5))
+        self.other = torch.nn.Parameter(torch.empty(5).fill_(2))
+def get_inputs():
+    return []
+"""
+    model = make(source).model(1)
+    assert model.get_parameter("weight").isnan().all()
+    assert model.get_parameter("other").tolist() == [2.0] * 5
+    assert torch.get_deterministic_debug_mode() == 0
+
+
 def test_weights_come_from_the_seed() -> None:
     instance = make(WEIGHTED + "\n\ndef get_init_inputs():\n    return [3]\n")
     first, again, other = (instance.model(seed).linear.weight for seed in (1, 1, 2))

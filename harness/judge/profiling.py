@@ -131,7 +131,7 @@ def _solution(
         limit_s = settings.build_timeout_s
         worker.ask("build", timeout_s=limit_s, source=solution.source, file_name=solution.file_name)
         prepare(context, worker, subject)
-        worker.ask("load", timeout_s=limit_s, **told)
+        worker.ask("load", timeout_s=limit_s, outputs=told["outputs"], constants=told["constants"])
         return _kernels(context, worker, "candidate", mode)
 
 

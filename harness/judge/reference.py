@@ -70,8 +70,9 @@ class Reference:
 
     @property
     def differentiated(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Paths of the outputs that carry a gradient, and the names of what it is taken by;
-        nothing, where no backward is asked for. Raises `ProblemError`."""
+        """Paths of the outputs that carry a gradient, and the names of what has one (a weight
+        that is not used has none); nothing, where no backward is asked for. Raises
+        `ProblemError`."""
         try:
             result = self.call(Draw(seed=1), GradDraw(seed=1))
         except NoBackward:
@@ -80,7 +81,8 @@ class Reference:
             if grad is not None and not dense(grad):
                 text = f"the gradient of {name} is not a dense tensor: it cannot be compared"
                 raise ProblemError(text, path=self.instance.path)
-        return tuple(result.carries), tuple(result.grads)
+        used = tuple(name for name, grad in result.grads.items() if grad is not None)
+        return tuple(result.carries), used
 
     @property
     def constants(self) -> tuple[str, ...]:

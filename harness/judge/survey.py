@@ -23,7 +23,7 @@ from harness.judge.reference import Expected, Reference
 from harness.judge.rules import Rules
 from harness.mixing import FACTORS, Mix, Renewal
 from harness.records import Phase
-from harness.trees import dense, walk_tensors
+from harness.trees import dense, inexact, walk_tensors
 from harness.trial import Call, Played, Trial
 
 AS_GIVEN = "as_given"
@@ -117,6 +117,9 @@ def survey(reference: Reference, settings: Settings) -> Survey:
             "give different results: nothing can be judged by it",
             path=reference.instance.path,
         )
+    if not first.finite and (names := _uninitialised(reference)):
+        text = f"{', '.join(names)}: NaN, which what nothing initialised holds (torch.empty)"
+        raise ProblemError(text, path=reference.instance.path)
     try:
         outputs, leaves = reference.differentiated
     except ProblemError:  # eager itself cannot go back, as after some in-place operations
@@ -207,6 +210,12 @@ def _changes_inputs(reference: Reference, draw: Draw, expected: Expected) -> boo
         not torch.allclose(after, before, equal_nan=True)
         for before, after in zip(drawn, result.inputs.values(), strict=True)
     )
+
+
+def _uninitialised(reference: Reference) -> list[str]:
+    """Names of the weights that hold NaN."""
+    own = reference.binding.parameters() | reference.binding.buffers()
+    return [name for name, tensor in own.items() if inexact(tensor) and bool(tensor.isnan().any())]
 
 
 def _depends_on_calls_before(reference: Reference, rules: Rules, draw: Draw) -> bool:

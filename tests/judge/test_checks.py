@@ -131,6 +131,19 @@ def test_a_sparse_gradient_is_the_files_fault() -> None:
         surveyed(source)
 
 
+def test_weights_that_nothing_initialised_are_the_files_fault() -> None:
+    source = AVERAGE.replace("torch.zeros(8))", "torch.empty(8))")
+    with pytest.raises(ProblemError, match=r"mean: NaN, .* \(torch.empty\)"):
+        surveyed(source)
+
+
+def test_a_weight_that_is_not_used_is_not_asked_for_alone() -> None:
+    source = AVERAGE.replace("self.norm =", "self.idle = torch.nn.Linear(3, 3); self.norm =")
+    found = surveyed(source.replace("self, x", "self, x, y").replace("(16, 8)]", "(16, 8)] * 2"))
+    assert found.leaves == ("x", "norm.weight", "norm.bias")
+    assert found.weights == ("norm.weight", "norm.bias")
+
+
 def test_an_oracle_of_another_shape_is_none() -> None:
     source = returns("[x] if x.dtype == torch.float64 else [x, y]")
     trial = Trial(calls=(Call(draw=Draw(seed=1)),))

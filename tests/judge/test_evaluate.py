@@ -346,7 +346,7 @@ RAISING = {
     ),
     "an output that cannot be compared": (
         model("return 'text'"),
-        Status.RUNTIME_ERROR,
+        Status.CONTRACT_ERROR,
         Phase.FORWARD,
         "a str cannot be compared",
     ),
