@@ -7,6 +7,7 @@ was wrong; 3 this machine cannot do it; 130 interrupted.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import sys
@@ -201,7 +202,8 @@ class _Warnings(logging.Handler):
 
 
 class _Screen:
-    """Shows progress: a live line on a terminal, plain lines elsewhere; rows as JSON if asked."""
+    """Shows progress on standard error: a live line on a terminal, plain lines elsewhere; rows as
+    JSON if asked. Standard output is for these alone: what a problem file prints is shown too."""
 
     def __init__(self, *, json_rows: bool) -> None:
         self._json = json_rows
@@ -214,18 +216,22 @@ class _Screen:
             TimeElapsedColumn(),
             console=self._console,
             transient=True,
-            disable=not self._console.is_terminal,
+            disable=not self._console.is_terminal or (json_rows and sys.stdout.isatty()),
         )
         self._task = self._progress.add_task("starting", total=None)
         self._handler = _Warnings(self.warn)
 
     def __enter__(self) -> _Screen:
         logging.getLogger("harness").addHandler(self._handler)
+        self._out = sys.stdout  # beneath a live line, rich puts the terminal in its place
+        self._aside = contextlib.redirect_stdout(sys.stderr)
+        self._aside.__enter__()
         self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
+        self._aside.__exit__(None, None, None)
         logging.getLogger("harness").removeHandler(self._handler)
 
     def begin(self, problem: str, solution: str, size: str) -> None:
@@ -244,7 +250,7 @@ class _Screen:
         if self._json:
             from harness import report
 
-            print(json.dumps(report.plain_rows([row])[0]), flush=True)
+            print(json.dumps(report.plain_rows([row])[0]), file=self._out, flush=True)
         self._where = ""
         seconds = f" in {row.total_s:.1f} s" if row.total_s is not None else ""
         self._line(f"{row.problem} / {row.solution}: {row.verdict.status.value}{seconds}")
