@@ -76,7 +76,8 @@ def find_problem(name_or_path: str | Path, folder: Path) -> tuple[str, Path]:
     """
     is_file = os.path.isfile(name_or_path)
     known = {} if is_file and not folder.is_dir() else find_problems(folder)
-    return _choose(str(name_or_path), known, folder, "problem")
+    name, path = _choose(str(name_or_path), known, folder, "problem")
+    return (name if name in known else _short_name(path)), path
 
 
 def load_problem(name_or_path: str | Path, folder: Path) -> Problem:

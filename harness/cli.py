@@ -260,7 +260,8 @@ def _warnings_to(show: Callable[[str], None]) -> Iterator[None]:
 
 
 class _Screen:
-    """Shows progress: a live line on a terminal, plain lines elsewhere; rows as JSON if asked."""
+    """Shows progress on standard error: a live line on a terminal, plain lines elsewhere; rows as
+    JSON if asked. Standard output is for these alone: what a problem file prints is shown too."""
 
     def __init__(self, *, json_rows: bool) -> None:
         self._json = json_rows
@@ -273,13 +274,15 @@ class _Screen:
             TimeElapsedColumn(),
             console=self._console,
             transient=True,
-            disable=not self._console.is_terminal,
+            disable=not self._console.is_terminal or (json_rows and sys.stdout.isatty()),
         )
         self._task = self._progress.add_task("starting", total=None)
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> _Screen:
+        self._out = sys.stdout  # beneath a live line, rich puts the terminal in its place
         self._open.enter_context(_warnings_to(self.warn))
+        self._open.enter_context(contextlib.redirect_stdout(sys.stderr))
         self._open.enter_context(self._progress)
         return self
 
@@ -302,7 +305,7 @@ class _Screen:
         if self._json:
             from harness import report
 
-            _say(json.dumps(report.plain_rows([row])[0]))
+            _write(json.dumps(report.plain_rows([row])[0]) + "\n", self._out)
         self._where = ""
         seconds = f" in {row.total_s:.1f} s" if row.total_s is not None else ""
         self._line(f"{row.problem} / {row.solution}: {row.verdict.status.value}{seconds}")

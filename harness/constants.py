@@ -162,14 +162,12 @@ def leading(source: str, namespace: Mapping[str, Any]) -> dict[str, int]:
                         done.update(group)
             elif name in values and _is_shape(values[name]) and isinstance(value, tuple):
                 found[name] = value[0]
-            elif name in values and isinstance(value, tuple | list):
-                visit(values[name])  # type: ignore[arg-type]
             elif name in functions:
                 visit(functions[name])
+            elif name in values:
+                visit(values[name])  # type: ignore[arg-type]
 
-    if "get_inputs" in functions:
-        done.add("get_inputs")
-        visit(functions["get_inputs"])
+    visit(ast.parse("get_inputs"))
     first, *others = [name for name, value in found.items() if value > 1] or [""]
     shared = set(_names(functions["get_init_inputs"])) if "get_init_inputs" in functions else set()
     order = [first, *sorted(others, key=lambda name: name in shared)]

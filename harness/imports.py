@@ -11,6 +11,7 @@ of it), and verdicts or times that a set claims: they are not taken over.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -61,6 +62,7 @@ class Imported:
     solutions: int = 0
     without_code: int = 0
     notes: list[str] = field(default_factory=list)
+    _taken: set[Path] = field(default_factory=set)
 
     @property
     def problem_dir(self) -> Path:
@@ -145,21 +147,24 @@ class _Row:
         return next((name for name in names if name in self.values), None)
 
     def text(self, key: str) -> str:
-        """The value as text; "" where there is none."""
+        """The value as text; "" where there is none. Half of a surrogate pair, as a text that was
+        cut has it, is replaced: no file can hold it."""
         column = self._column(key)
         value = None if column is None else self.values[column]
-        return "" if value is None else str(value)
+        text = "" if value is None else str(value)
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
     def number(self, key: str) -> int | None:
-        text = self.text(key).removesuffix(".0")
-        return int(text) if re.fullmatch(r"\d{1,9}", text) else None
+        found = re.fullmatch(r"(?:level[ _]?)?(\d{1,9})(?:\.0)?", self.text(key), re.IGNORECASE)
+        return int(found[1]) if found else None
 
 
 def _take(found: Imported, number: int, row: _Row) -> None:
     """Write one row."""
     if "candidate" not in row:
-        known = ", ".join(COLUMNS["candidate"])
-        found.notes.append(f"row {number} is left out: it has none of the columns {known}")
+        text = f"it has none of the columns {', '.join(COLUMNS['candidate'])}"
+        has = ", ".join(map(str, list(row.values)[:12]))
+        found.notes.append(f"row {number} is left out: {text}; name one of its own: {has}")
         return
     level, task = row.number("level"), row.number("number")
     source = row.text("candidate")
@@ -203,12 +208,12 @@ def _problem(found: Imported, row: _Row, level: int | None, task: int | None) ->
 def _write(found: Imported, place: Path, pattern: str, sample: int | None, source: str) -> None:
     """Write a candidate under the number of its sample, or the next that is free."""
     place.mkdir(parents=True, exist_ok=True)
-    number = sample or 0
-    while list(place.glob(pattern.format(number) + ".*")):
-        number += 1
+    names = (place / pattern.format(number) for number in itertools.count(sample or 0))
+    stem = next(name for name in names if name not in found._taken)
+    found._taken.add(stem)
     answer = "```" in source or "</think" in source
     suffix = ".md" if answer and not _parses(source) else ".py"
-    (place / (pattern.format(number) + suffix)).write_text(source or "None", encoding="utf-8")
+    stem.with_name(stem.name + suffix).write_text(source or "None", encoding="utf-8")
     found.solutions += 1
 
 

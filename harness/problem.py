@@ -191,7 +191,8 @@ class Instance:
         if not isinstance(given, list | tuple):
             kind = type(given).__name__
             raise ProblemError(f"get_inputs returns a {kind}, not a list", path=self.path)
-        return [map_tensors(self._cast, value) for value in given]
+        kept = self._kept()
+        return [map_tensors(lambda tensor: self._cast(tensor, kept), value) for value in given]
 
     def _where_it_can(self, where: torch.device, make: Callable[[torch.device], _T]) -> _T:
         """What `make` gives on the device, or on the CPU where the file's code works only there
@@ -227,9 +228,17 @@ class Instance:
             if inexact(tensor)
         }
 
-    def _cast(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _kept(self) -> set[int]:
+        """The storages of tensors that the file itself holds on to, such as inputs that it makes
+        once for all: they are handed out as copies, or what is varied would stay so."""
+        held = [value for name, value in self._module.items() if not name.startswith("__")]
+        strided = (t for _, t in walk_tensors(held, "") if t.layout is torch.strided)
+        return {tensor.untyped_storage()._cdata for tensor in strided}
+
+    def _cast(self, tensor: torch.Tensor, kept: set[int]) -> torch.Tensor:
         dtype = self.dtype if tensor.is_floating_point() else tensor.dtype
-        return tensor.detach().to(device=self.device, dtype=dtype)
+        cast = tensor.detach().to(device=self.device, dtype=dtype)
+        return cast.clone() if kept and cast.untyped_storage()._cdata in kept else cast
 
     def guard(
         self, what: str, action: Callable[[], Any], *, passing: tuple[type[Exception], ...] = ()
@@ -267,8 +276,10 @@ def _seed(seed: int) -> None:
 
 
 def _execute(source: str, path: str, size: str) -> dict[str, Any]:
-    """The file's namespace, with the constants of `size`."""
+    """The file's namespace, with the constants of `size`. What it draws at its top is the same in
+    each process."""
     tree = constants.at_size(source, path, size)
+    _seed(0)
     module = types.ModuleType("problem_under_test")
     module.__file__ = path
     sys.modules[module.__name__] = module

@@ -71,9 +71,13 @@ def test_colliding_stems_are_told_apart_by_their_folder(tmp_path: Path) -> None:
     assert list(catalog.find_problems(tmp_path)) == ["b", "one/a", "two/a"]
 
 
-def test_a_level_is_named_alike_from_inside_of_it(tmp_path: Path) -> None:
-    write(tmp_path / "level1" / "94_MSELoss.py", PROBLEM)
+def test_a_level_is_named_alike_from_inside_of_it_and_by_its_path(tmp_path: Path) -> None:
+    file = write(tmp_path / "level1" / "94_MSELoss.py", PROBLEM)
+    other = write(tmp_path / "other" / "mine.py", PROBLEM).parent
     assert list(catalog.find_problems(tmp_path / "level1")) == ["level1/94_MSELoss"]
+    for folder in (tmp_path, tmp_path / "level1", other, tmp_path / "missing"):
+        assert catalog.load_problem(file, folder).name == "level1/94_MSELoss"
+        assert catalog.load_problem(other / "mine.py", folder).name == "mine"
     assert (catalog.level_of("level1/94_MSELoss"), catalog.number_of("level1/94_MSELoss")) == (
         1,
         94,

@@ -697,3 +697,36 @@ def test_the_script_runs_from_any_folder_with_everything_measured(
     assert row["forward_speedup"] > 0
     assert row["forward_limit_fraction"] > 0
     assert "Traceback" not in done.stderr
+
+
+# --- where standard output goes -----------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("err", [Terminal, io.StringIO])
+@pytest.mark.parametrize("out", [Terminal, io.StringIO])
+@pytest.mark.parametrize("json_rows", [True, False])
+def test_standard_output_is_for_rows_alone(
+    monkeypatch: pytest.MonkeyPatch,
+    out: type[io.StringIO],
+    err: type[io.StringIO],
+    json_rows: bool,
+) -> None:
+    """`--json > rows.jsonl` in a terminal: a live line took the rows, and left the file empty."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "40")
+    before, shown = out(), err()
+    monkeypatch.setattr(sys, "stdout", before)
+    monkeypatch.setattr(sys, "stderr", shown)
+    with cli._Screen(json_rows=json_rows) as screen:
+        screen.begin("tiny", "right", "full")
+        print("what the problem file prints")
+        screen.row(make())
+    assert (sys.stdout, sys.stderr) == (before, shown)
+    lines = before.getvalue().splitlines()
+    assert [json.loads(line)["status"] for line in lines] == (["pass"] if json_rows else [])
+    assert "what the problem file prints" in shown.getvalue()

@@ -84,6 +84,23 @@ def get_inputs():
     assert constants.leading("x = 1", {"x": 1}) == {}
 
 
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        "x = torch.rand(n, 4)\ndef get_inputs():\n    return [x]",
+        "inputs = [torch.rand(n, 4)]\ndef get_inputs():\n    return inputs",
+        "get_inputs = lambda: [torch.rand(n, 4)]",
+        "def make():\n    return [torch.rand(n, 4)]\nget_inputs = make",
+        "size = {'rows': n}\ndef get_inputs():\n    return [torch.rand(size['rows'], 4)]",
+    ],
+)
+def test_what_inputs_are_made_of_is_followed_wherever_they_are_made(inputs: str) -> None:
+    source = f"import torch\nn, other = 10, 12\n{inputs}\n"
+    namespace: dict[str, Any] = {}
+    exec(source, namespace)
+    assert constants.leading(source, namespace) == {"n": 10}
+
+
 def test_the_size_of_nothing_is_full() -> None:
     assert constants.stated({}) == constants.FULL
     assert constants.stated({"a": 2, "b": 3}) == "a=2,b=3"

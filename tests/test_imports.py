@@ -50,6 +50,8 @@ def faults(found: imports.Imported) -> dict[str, str | None]:
           "PyTorch_Code_Module": REFERENCE, "CUDA_Code": SOLUTION}, "level2/3_Conv_ReLU/a_b_0"),
         ({"level": "3", "problem_id": "7", "problem_name": "7_X.py", "sample_id": 4,
           "reference": REFERENCE, "kernel": SOLUTION}, "level3/7_X/sample_4"),
+        ({"level": "level_1", "problem_id": 7.0, "problem_name": "7_X",
+          "reference": REFERENCE, "kernel": SOLUTION}, "level1/7_X/sample_0"),
         ({"name": "../up", "reference": REFERENCE, "candidate": SOLUTION}, "up/sample_0"),
     ],
 )  # fmt: skip
@@ -84,6 +86,29 @@ def test_candidates_alone_become_a_folder_of_generations(tmp_path: Path) -> None
     found = load(tmp_path, rows)
     names = sorted(file.name for file in found.solution_dir.iterdir())
     assert names == [f"level_1_problem_9_sample_{n}_kernel.py" for n in (0, 1, 2)]
+
+
+def test_many_rows_of_one_problem_are_numbered_without_a_look_at_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look for each number that is taken made 400 rows take half a minute, and 2000 an hour."""
+    monkeypatch.setattr(Path, "glob", None)
+    row = {"level": 1, "task_id": 1, "reference": REFERENCE, "candidate": SOLUTION}
+    found = load(
+        tmp_path, [row, row | {"sample": 7}, row, row | {"sample": 7}, row | {"sample": 0}]
+    )
+    names = sorted(file.stem for file in (found.solution_dir / "level1" / "1").iterdir())
+    assert names == [f"sample_{n}" for n in (0, 1, 2, 7, 8)]
+
+
+def test_half_of_a_surrogate_pair_is_replaced_and_a_whole_one_kept(tmp_path: Path) -> None:
+    row = {"level": 1, "task_id": 1, "problem_name": "1_\ud83d", "ref_code": REFERENCE}
+    codes = [SOLUTION + "# \ud83d", SOLUTION + "# \ud83d\ude00", SOLUTION + "# \udc00"]
+    found = load(tmp_path, [row | {"custom_code": code} for code in codes])
+    assert list(faults(found).values()) == [None] * 3
+    files = sorted((found.solution_dir / "level1" / "1").iterdir())
+    last = [file.read_text(encoding="utf-8").splitlines()[-1] for file in files]
+    assert last == ["# \ufffd", "# \U0001f600", "# \ufffd"]
 
 
 def test_a_list_and_lists_by_level_are_read_as_well(tmp_path: Path) -> None:

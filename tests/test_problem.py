@@ -74,6 +74,46 @@ def tensors(value: Any) -> list[torch.Tensor]:
     return [tensor for _, tensor in walk_tensors(value, "")]
 
 
+KEPT = """
+import torch
+
+x = torch.rand(4, 8)
+{more}
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+
+def get_inputs():
+    return {inputs}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "inputs"),
+    [
+        ("", "[x]"),
+        ("inputs = [x]", "inputs"),
+        ("", "[x.t()]"),
+        ("named = {'x': [x]}", "[named]"),
+        ("def fresh():\n    return x[:2]", "[fresh(), torch.rand(3)]"),
+        ("import numpy\ny = numpy.random.rand(3)", "[x, torch.from_numpy(y).float()]"),
+    ],
+)
+def test_inputs_that_a_file_makes_once_stay_as_they_are(more: str, inputs: str) -> None:
+    """Judge and worker have the same, and no variation of a draw is left in the next."""
+    source = KEPT.format(more=more, inputs=inputs)
+    first, other = make(source), make(source)  # as in two processes
+    expected = [tensor.clone() for tensor in tensors(first.inputs(Draw(seed=1)))]
+    for variation in first.variations:
+        for tensor in tensors(first.inputs(Draw(seed=1, variation=variation))):
+            tensor.mul_(2)  # as a solution may
+    torch.manual_seed(7)
+    for one in (first, other, make(source)):
+        found = tensors(one.inputs(Draw(seed=1)))
+        assert all(torch.equal(*pair) for pair in zip(expected, found, strict=True))
+
+
 # --- sizes --------------------------------------------------------------------------------------
 
 
