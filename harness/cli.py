@@ -136,19 +136,20 @@ def _watch(request: run.Request, *, json_rows: bool) -> int:
     watcher = watch.Watcher(request)
     try:
         while True:
-            with _Screen(json_rows=json_rows) as screen:
-                try:
+            seen: watch.Seen | None = None
+            try:
+                with _Screen(json_rows=json_rows) as screen:
                     seen = watcher.evaluate(screen)
-                except HarnessError as error:
-                    if status is None:
-                        raise  # nothing that saving a file would mend
-                    _tell(f"error: {error}")
-                else:
-                    status = _status(seen.rows)
-                    if not json_rows:
-                        _print_tables(seen.rows)
-                    for line in seen.changes:
-                        (_tell if json_rows else _say)(line)
+            except HarnessError as error:
+                if status is None:
+                    raise  # nothing that saving a file would mend
+                _tell(f"error: {error}")
+            if seen is not None:
+                status = _status(seen.rows)
+                if not json_rows:
+                    _print_tables(seen.rows)
+                for line in seen.changes:
+                    (_tell if json_rows else _say)(line)
             _tell("watching; Ctrl-C ends")
             watcher.wait()
     except KeyboardInterrupt:
