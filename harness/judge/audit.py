@@ -5,7 +5,7 @@ A rule returns a one-line complaint with the figure claimed and the figure found
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from harness.judge.baseline import Baseline
@@ -38,7 +38,8 @@ class Claim:
     """One mode's timing, and what it is held against.
 
     `proven_bytes`: bytes that a call provably has to read from memory. `threads`: those that
-    both sides were given, where that is known.
+    both sides were given, where that is known. `forward_excess_ms`: how much longer than the
+    reference's a forward takes by the judge's clock, where one precedes each call.
     """
 
     timing: Timing
@@ -46,6 +47,7 @@ class Claim:
     device: Device
     proven_bytes: int = 0
     threads: int | None = None
+    forward_excess_ms: float = 0.0
 
 
 def wall_clock(claim: Claim) -> str | None:
@@ -96,14 +98,17 @@ def stopwatch(claim: Claim) -> str | None:
     """By the judge's own clock the solution is as much faster than the reference as is claimed.
 
     What both readings hold besides the call (new values, the sample) cancels: a call may take
-    what the reference's took, less the time that the claimed speedup saves. Who claims to be no
-    faster than the reference has nothing to gain, and is not asked."""
+    what the reference's took, less the time that the claimed speedup saves, or more the time that
+    a claimed slowdown costs. Not asked on a GPU who claims to be no faster: there the host may set
+    the pace of a reading, and not of a unit."""
     timing, readings = claim.timing, claim.baseline.stopwatches(claim.timing.mode)
     found, ratio = timing.stopwatch_ms, timing.interval.ratio
     if not readings:
         return None
     allowed = max(_allowed_ms(reading, 1 - 1 / ratio, claim.device) for reading in readings)
-    if found is not None and (ratio <= 1 or found <= allowed):
+    allowed += claim.forward_excess_ms
+    no_faster = claim.device.type == "cuda" and ratio <= 1
+    if found is not None and (no_faster or found <= allowed):
         return None
     took = "was not timed" if found is None else f"took {found:.4g} ms"
     return (
@@ -125,6 +130,15 @@ def _allowed_ms(reading: Timing, saved: float, device: Device) -> float:
     if host_ms is None:
         return device_ms
     return max(device_ms, host_ms * (1 + slack) + STOPWATCH_HOST_MS)
+
+
+def forward_excess_ms(timings: Mapping[str, Timing], baseline: Baseline) -> float:
+    """What a `Claim` about the mode `backward` may add, whose readings begin with a forward: that
+    may be slow, as where it does a part of the backward's work. Both times are the judge's own."""
+    own, readings = timings.get("forward_train"), baseline.stopwatches("forward_train")
+    if own is None or own.stopwatch_ms is None or not readings:
+        return 0.0
+    return max(0.0, own.stopwatch_ms - min(r.stopwatch_ms or 0.0 for r in readings))
 
 
 def unclocked(mode: str, baseline: Baseline, device: Device) -> list[str]:

@@ -12,7 +12,6 @@ import secrets
 import time
 
 from harness.judge import audit, baseline, build, checks
-from harness.judge.baseline import Baseline
 from harness.judge.case import Case, Note
 from harness.judge.context import Context
 from harness.judge.measure import time_mode
@@ -46,7 +45,10 @@ def evaluate(
             note("start")
             with context.worker(name, salt=solution.digest) as worker:
                 _build(case, solution, worker, phase, found, note)
-                outcome = _judge(case, worker, phase, found, note)
+                backward = _judge(case, worker, phase, found, note)
+            # With nothing of the solution's alive: the reference may be measured again.
+            _audit(case, phase, found, note)
+            outcome = _final_verdict(case, backward=backward, found=found)
     except Ended as ended:
         outcome = ended.verdict
     if built_s is not None:
@@ -113,8 +115,8 @@ def load(case: Case, worker: Worker, found: Findings, stage: Stage) -> None:
         found.notes.append(note)
 
 
-def _judge(case: Case, worker: Worker, phase: Progress, found: Findings, note: Note) -> Verdict:
-    """Check, measure, audit. Raises `Ended`, or as `Worker.ask` does."""
+def _judge(case: Case, worker: Worker, phase: Progress, found: Findings, note: Note) -> bool:
+    """Check and measure; whether there is a backward. Raises `Ended`, or as `Worker.ask` does."""
     settings = case.context.settings
     judged = checks.Judged(
         worker=worker,
@@ -138,7 +140,7 @@ def _judge(case: Case, worker: Worker, phase: Progress, found: Findings, note: N
         found.error_ratio = judged.worst_error_ratio
     modes = case.modes if backward else tuple(m for m in case.modes if m == "forward")
     _measure(case, judged, modes, phase, found, note)
-    return _final_verdict(case, backward=backward, found=found)
+    return backward
 
 
 def _tell(note: Note, size: str, text: str) -> None:
@@ -171,7 +173,7 @@ def _measure(
     found: Findings,
     note: Note,
 ) -> None:
-    """Times, memory, provenance; each claim is audited as it comes. Raises `Ended`."""
+    """Times, memory, provenance. Raises `Ended`, or as `Worker.ask` does."""
     settings, worker = case.context.settings, judged.worker
     phase.enter(Phase.FIND)  # waiting for builds to end is neither checking nor measuring
     with case.context.quiet():
@@ -210,6 +212,11 @@ def _measure(
         phase.enter(Phase.PROFILE)
         note("profile")
         provenance(case, worker, modes, found)
+    worker.pids()  # still watched over, so that nothing of it was unseen
+
+
+def _audit(case: Case, phase: Progress, found: Findings, note: Note) -> None:
+    """Hold what was claimed against what is known. Raises `Ended`, `BaselineError`."""
     phase.enter(Phase.AUDIT)
     note("audit")
     found.flags += audit.moved_work(found.timings)
@@ -217,26 +224,31 @@ def _measure(
         steps = case.work.steps(timing.mode)
         limit_ms = sum(case.baseline.limit_ms(step) for step in steps)
         found.flags += audit.beats_limit(timing, limit_ms)
-        known = _current_baseline(case, timing)
-        found.flags += audit.unclocked(timing.mode, known, case.context.device)
+        backward = timing.mode == "backward"
         claim = audit.Claim(
             timing=timing,
-            baseline=known,
+            baseline=case.baseline,
             device=case.context.device,
             proven_bytes=case.work.proven * len(steps),
             threads=case.context.settings.threads,
+            forward_excess_ms=(
+                audit.forward_excess_ms(found.timings, case.baseline) if backward else 0.0
+            ),
         )
+        claim = _on_current_baseline(case, claim)
+        found.flags += audit.unclocked(timing.mode, claim.baseline, case.context.device)
         if complaint := audit.complaint(claim):
             raise Ended(verdict(Status.REJECTED, Phase.AUDIT, complaint))
 
 
-def _current_baseline(case: Case, timing: Timing) -> Baseline:
-    """The baseline, measured again where the machine may have become slower since."""
-    claim = audit.Claim(timing=timing, baseline=case.baseline, device=case.context.device)
+def _on_current_baseline(case: Case, claim: audit.Claim) -> audit.Claim:
+    """The claim; beside the reference measured again, where the machine may have become slower
+    since."""
     if not audit.in_doubt(claim):
-        return case.baseline
+        return claim
     with case.context.quiet():
-        return baseline.measure_again(case.context, case.subject, case.baseline, timing.mode)
+        known = baseline.measure_again(case.context, case.subject, case.baseline, claim.timing.mode)
+    return dataclasses.replace(claim, baseline=known)
 
 
 def provenance(case: Case, worker: Worker, modes: tuple[str, ...], found: Findings) -> None:

@@ -15,7 +15,13 @@ from harness.errors import ProblemError, no_cpu_memory
 from harness.judge import baseline, checks
 from harness.judge.context import Context
 from harness.judge.rows import Findings
-from harness.judge.sandbox import WorkerCrash, WorkerFault, WorkerLied, WorkerTimeout
+from harness.judge.sandbox import (
+    WorkerCrash,
+    WorkerFault,
+    WorkerLied,
+    WorkerTimeout,
+    printable,
+)
 from harness.records import Phase, Status, Verdict
 
 #: What a worker's account of a failure means, whatever the phase.
@@ -97,5 +103,7 @@ def verdicts(phase: Progress, context: Context, name: str, found: Findings) -> I
 
 
 def verdict(status: Status, phase: Phase, message: str) -> Verdict:
-    """A verdict whose message is one line of bearable length."""
-    return Verdict(status=status, phase=phase, message=" ".join(message.split())[:1000])
+    """A verdict whose message is one line of bearable length, without control characters: a part
+    of it may be a worker's."""
+    line = printable(" ".join(message.split())[:1000])
+    return Verdict(status=status, phase=phase, message=line)
