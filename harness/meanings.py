@@ -96,7 +96,7 @@ FLAGS: dict[str, str] = {
     "aligned_only": "raises for inputs that are not aligned: vector loads need a scalar path",
     "contiguous_gradient_only": "raises for gradients that are not contiguous",
     "reference_not_finite": "the reference itself gives values that are not finite",
-    "timed_outputs_not_compared": "the problem is random: of timed calls, only the judge's own are compared",
+    "timed_outputs_not_compared": "random: of timed calls, only the judge's own are compared",
 }
 
 
