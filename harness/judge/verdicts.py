@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import traceback
 from collections.abc import Iterator
 
 import torch
@@ -95,10 +96,14 @@ def verdicts(phase: Progress, context: Context, name: str, found: Findings) -> I
     except baseline.BaselineError as error:
         text = f"the reference could not be measured again: {error}"
         raise Ended(verdict(Status.HARNESS_ERROR, phase.now, text)) from error
-    except RuntimeError as error:
-        if not (isinstance(error, torch.OutOfMemoryError) or no_cpu_memory(error)):
-            raise
+    except Ended:
+        raise
+    except Exception as error:  # of the harness's own: other evaluations go on
         text = "no memory left for the judge's reference beside the worker; use a smaller --size"
+        if not (isinstance(error, torch.OutOfMemoryError) or no_cpu_memory(error)):
+            text = f"the harness failed, see the log: {error!r}"
+            with context.log(name).open("a", errors="replace") as log:
+                traceback.print_exc(file=log)
         raise Ended(verdict(Status.HARNESS_ERROR, phase.now, text)) from error
 
 

@@ -20,9 +20,10 @@ from harness.judge.baseline import Baseline
 from harness.judge.case import open_case
 from harness.judge.context import Context
 from harness.judge.rows import Findings
-from harness.judge.sandbox import WorkerFault, WorkerLied
+from harness.judge.sandbox import WorkerFault, WorkerLied, claimed
 from harness.judge.subject import Subject
 from harness.records import MODES, Phase, Row, Status
+from harness.trial import Played
 
 WEIGHTED = """
 import torch
@@ -794,3 +795,36 @@ SPANS = (math.nan, math.inf, -1.0, 1e300, 10**400, "long", None)
 def test_a_build_takes_a_span_of_time(seconds: Any) -> None:
     with pytest.raises(WorkerLied):
         Findings().note_builds([{"name": "b", "seconds": seconds}])
+
+
+RESULT = {
+    "output": torch.zeros(2),
+    "grads": {"x": None, "y": torch.zeros(2)},
+    "carries": {"output": True},
+    "inputs": {"x": torch.zeros(2)},
+    "grad_outputs": {},
+    "buffers": {},
+}
+
+
+def played(**changes: Any) -> Played:
+    trees = {"results": [RESULT | changes], "later": [], "state": {"b": torch.zeros(1)}}
+    return Played.from_trees(trees, 1)
+
+
+@pytest.mark.parametrize("key", ["grads", "carries", "inputs", "grad_outputs", "buffers"])
+@pytest.mark.parametrize("value", [5, [1.0], {"x": [torch.zeros(2)]}, {"x": "text"}, {"x": 1.0}])
+def test_what_came_of_a_trial_is_of_the_kinds_that_there_are(key: str, value: Any) -> None:
+    assert played().results[0].carries == {"output": True}
+    with pytest.raises(WorkerLied), claimed():
+        played(**{key: value})
+    with pytest.raises(WorkerLied), claimed():
+        played(carries={"output": torch.zeros(2)})  # neither true nor false
+
+
+def test_an_error_of_the_harness_ends_one_evaluation_only(bench: Bench) -> None:
+    with mock.patch.object(checks.Judged, "_try", side_effect=OverflowError("too large")):
+        row = bench.judge(model(RIGHT))
+    is_row(row, Status.HARNESS_ERROR, Phase.FORWARD, r"the harness failed.*too large")
+    assert "Traceback" in Path(row.log).read_text()
+    is_row(bench.judge(model(RIGHT)), Status.PASS, Phase.DONE, "")
