@@ -26,7 +26,7 @@ import torch
 
 from harness import cuda_ipc
 
-MAX_JSON_BYTES = 64 << 20
+MAX_JSON_BYTES = 8 << 20  # which Python may take 40 times as much memory to hold
 IPC_THRESHOLD_BYTES = 1 << 20  # below, copying beats mapping
 MAX_DIMENSIONS = 64
 MAX_ELEMENTS = 1 << 59  # so that bytes stay within 63 bits

@@ -36,10 +36,12 @@ class Mix:
 @dataclass(frozen=True, kw_only=True)
 class Renewal:
     """How timed calls may get new values: `mix`: as mixtures of two draws; `touch`: in part,
-    which needs mixtures and a function that leaves its inputs as they are."""
+    which needs mixtures and a function that leaves its inputs as they are. `seeded`: calls by the
+    judge's clock draw random numbers of their own, each from the seed of its first draw."""
 
     mix: bool = True
     touch: bool = False
+    seeded: bool = False
 
 
 def mixes(seed: int, seeds: list[int], count: int, *, mix: bool) -> list[tuple[int, Mix]]:

@@ -39,7 +39,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.headstart",),
     ("judge.toolchain", "judge.sandbox", "judge.compare"),
     ("judge.forkserver", "judge.forker"),
-    ("judge.hints", "judge.warden", "judge.isolation", "judge.fingerprint"),
+    ("judge.hints", "judge.warden", "judge.isolation", "judge.fingerprint", "judge.usage"),
     ("report_metrics", "exports"),
     ("comparison", "scaffold", "metrics", "imports"),
     ("fit",),

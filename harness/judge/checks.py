@@ -218,8 +218,9 @@ class Judged:
     def sampled(
         self, mode: str, draw: Draw, grad_seed: int, sample_seed: int, samples: Any
     ) -> None:
-        """The same for samples of what a call returned. Inputs were written anew before it."""
-        if self.survey.random or self.survey.drifts:
+        """The same for samples of what a call returned. Inputs were written anew before it; where
+        the reference is random, it was seeded."""
+        if self.survey.drifts:
             return
         with claimed():
             got = _timed_result(mode, samples)
@@ -231,7 +232,7 @@ class Judged:
         grad = None if mode in FORWARD_MODES else GradDraw(seed=grad_seed)
         try:
             expected = self.reference.expected(
-                Trial(calls=(Call(draw=draw, grad=grad),)), oracle=True
+                Trial(calls=(Call(draw=draw, grad=grad),)), oracle=not self.survey.random
             )
             if sample_seed is not None:
                 expected = Expected(

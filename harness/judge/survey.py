@@ -74,7 +74,11 @@ class Survey:
     @property
     def renewal(self) -> Renewal:
         """How timed calls may get new values."""
-        return Renewal(mix=self.mixable, touch=self.mixable and not self.mutates)
+        return Renewal(
+            mix=self.mixable,
+            touch=self.mixable and not self.mutates,
+            seeded=self.random,
+        )
 
     @property
     def phases(self) -> tuple[Phase, ...]:

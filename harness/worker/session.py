@@ -229,6 +229,7 @@ class Session:
             sample_seed=order["sample_seed"],
             passes=order["passes"],
             touch=order["touch"],
+            seeded=order["seeded"],
         )
         return {}, {"samples": samples}
 
@@ -238,7 +239,7 @@ class Session:
         self.timer.settle(order["mix_seed"])
         if not order["host"]:
             return {}, {}
-        host_ms = self.timer.host_ms(order["mode"], touch=order["touch"])
+        host_ms = self.timer.host_ms(order["mode"], touch=order["touch"], seeded=order["seeded"])
         self.timer.settle(order["mix_seed"])
         return {"host_ms": host_ms}, {}
 
