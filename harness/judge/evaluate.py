@@ -23,6 +23,9 @@ from harness.judge.survey import Stage
 from harness.judge.verdicts import Ended, Progress, verdict, verdicts
 from harness.records import Phase, Problem, Row, Solution, Status, Timing, Verdict
 
+#: Of the time: less in kernels of its own, and a solution is the library's with a token beside it.
+TOKEN_SHARE = 0.01
+
 
 def evaluate(
     case: Case,
@@ -284,10 +287,12 @@ def provenance(case: Case, worker: Worker, modes: tuple[str, ...], found: Findin
                 "right, but nothing of what it built ran: PyTorch did the work",
             )
         )
-    if not found.builds and not share:
+    if (not found.builds and not share) or (share is not None and share < TOKEN_SHARE):
         found.flags.append("library_only")
         if case.context.settings.require_own_kernels:
-            text = "right, but no kernel of its own ran, and --require-own-kernels is given"
+            took = f"kernels of its own took {share:.2%} of the time" if share else ""
+            text = f"right, but {took or 'no kernel of its own ran'}, and "
+            text += "--require-own-kernels is given"
             raise Ended(verdict(Status.NOT_EXERCISED, Phase.PROFILE, text))
 
 
