@@ -223,7 +223,7 @@ def _audit(case: Case, phase: Progress, found: Findings, note: Note) -> None:
     phase.enter(Phase.AUDIT)
     note("audit")
     found.flags += audit.moved_work(found.timings)
-    for timing in found.timings.values():
+    for timing in list(found.timings.values()):
         steps = case.work.steps(timing.mode)
         limit_ms = sum(case.baseline.limit_ms(step) for step in steps)
         found.flags += audit.beats_limit(timing, limit_ms)
@@ -239,6 +239,7 @@ def _audit(case: Case, phase: Progress, found: Findings, note: Note) -> None:
             ),
         )
         claim = _on_current_baseline(case, claim)
+        found.timings[timing.mode] = audit.with_earned_walls(timing, claim.baseline)
         found.flags += audit.unclocked(timing.mode, claim.baseline, case.context.device)
         if complaint := audit.complaint(claim):
             raise Ended(verdict(Status.REJECTED, Phase.AUDIT, complaint))
