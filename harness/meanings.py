@@ -89,7 +89,7 @@ FLAGS: dict[str, str] = {
     "work_moved": "work was moved from one phase to another: forward_backward is what counts",
     "quick": "a quick look: the backward was left out, the times are coarse",
     "compile_stored": "torch.compile's time is of an earlier run; eager takes what it took then",
-    "library_only": "only kernels of PyTorch's libraries ran",
+    "library_only": "kernels of PyTorch's libraries took 99 % of the time or more",
     "full_headers": "built against all of torch's headers, which takes longer (docs/builds.md)",
     "no_float64": "too large for a float64 reference: precision was judged at a smaller size",
     "left_out": "a check that makes no sense for the problem, and was left out",

@@ -5,6 +5,7 @@ A rule returns a one-line complaint with the figure claimed and the figure found
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -215,6 +216,25 @@ def in_doubt(claim: Claim) -> bool:
 def complaint(claim: Claim) -> str | None:
     """What does not hold about one mode's claim, or None."""
     return next((text for rule in RULES if (text := rule(claim))), None)
+
+
+def with_earned_walls(timing: Timing, baseline: Baseline) -> Timing:
+    """`timing` with times by the wall clock that earn nothing: the solution's no less than its
+    calls take, the reference's no more than where no solution is loaded. What the solution's
+    launches take beyond its calls stays a claim."""
+    own, theirs = timing.solution_wall_ms, timing.reference_wall_ms
+    known = [
+        t.reference_wall_ms
+        for (_, mode), t in baseline.timings.items()
+        if mode == timing.mode and t.reference_wall_ms is not None
+    ]
+    if own is None or theirs is None or not known:
+        return timing
+    return dataclasses.replace(
+        timing,
+        solution_wall_ms=max(own, timing.solution_ms),
+        reference_wall_ms=min(theirs, max(known)),
+    )
 
 
 def beats_limit(timing: Timing, limit_ms: float) -> list[str]:

@@ -18,6 +18,9 @@ from harness.judge.sandbox import Worker, claimed
 from harness.judge.verdicts import Ended, Progress, verdict
 from harness.records import Phase, Status
 
+#: Of the time: less in kernels of its own, and a solution is the library's with a token beside it.
+TOKEN_SHARE = 0.01
+
 
 def measure(
     case: Case,
@@ -105,10 +108,11 @@ def _provenance(case: Case, worker: Worker, modes: tuple[str, ...], found: Findi
                 "right, but nothing of what it built ran: PyTorch did the work",
             )
         )
-    if not found.builds and not share:
+    if (not found.builds and not share) or (share is not None and share < TOKEN_SHARE):
         found.flags.append("library_only")
         if case.context.settings.require_own_kernels:
-            text = "right, but no kernel of its own ran, and --require-own-kernels is given"
+            ran = f"kernels of its own took {share:.2%}" if share else "no kernel of its own ran"
+            text = f"right, but {ran}, and --require-own-kernels is given"
             raise Ended(verdict(Status.NOT_EXERCISED, Phase.PROFILE, text))
 
 
@@ -118,7 +122,7 @@ def hold(case: Case, phase: Progress, found: Findings, note: Note) -> None:
     phase.enter(Phase.AUDIT)
     note("audit")
     found.flags += audit.moved_work(found.timings)
-    for mode, timing in found.timings.items():
+    for mode, timing in list(found.timings.items()):
         steps = case.work.steps(mode)
         limit_ms = sum(case.baseline.limit_ms(step) for step in steps)
         found.flags += audit.beats_limit(timing, limit_ms)
@@ -132,6 +136,7 @@ def hold(case: Case, phase: Progress, found: Findings, note: Note) -> None:
             forward_excess_ms=excess_ms if mode == "backward" else 0.0,
         )
         claim = _on_current_baseline(case, claim)
+        found.timings[mode] = audit.with_earned_walls(timing, claim.baseline)
         found.flags += audit.unclocked(mode, claim.baseline, case.context.device)
         if complaint := audit.complaint(claim):
             raise _rejected(complaint)

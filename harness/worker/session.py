@@ -282,7 +282,8 @@ class Session:
 
         once()
         if instance.device.type != "cuda":
-            return {"native_calls": provenance.native_calls(once, self.builder.modules)}, {}
+            count, share = provenance.native_calls(once, self.builder.modules)
+            return {"native_calls": count, "own_share": share if count else None}, {}
         times = provenance.cuda_kernels(once)
         libraries = [Path(r.library) for r in self.builder.records if r.library]
         triton = provenance.triton_kernels([loading.MODULE_NAME])

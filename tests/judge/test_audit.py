@@ -224,6 +224,26 @@ def test_what_a_claim_is_not_sure_of_is_not_claimed_but_a_wide_interval_hides_no
     assert complaint(claim(wide, base)) is not None
 
 
+@pytest.mark.parametrize(
+    ("claimed_ms", "shown"),
+    [
+        ({"reference_wall_ms": 2.2, "solution_wall_ms": 1.1}, 2.0),
+        ({"reference_wall_ms": 1e6, "solution_wall_ms": 1.1}, 2.5 / 1.1),
+        ({"reference_wall_ms": 2.2, "solution_wall_ms": 1e-6}, 2.2),
+        ({"reference_wall_ms": 1e6, "solution_wall_ms": 1e-6}, 2.5),
+    ],
+)
+def test_times_by_the_wall_clock_are_held_to_what_is_known(
+    claimed_ms: dict[str, float], shown: float
+) -> None:
+    eager = timing(2.0, 2.0, reference_wall_ms=2.5, solution_wall_ms=2.5)
+    base = Baseline(timings={("eager", "forward"): eager})
+    found = audit.with_earned_walls(timing(2.0, 1.0, **claimed_ms), base)
+    assert found.wall_speedup == pytest.approx(shown)
+    alone = audit.with_earned_walls(timing(2.0, 1.0, **claimed_ms), Baseline())
+    assert alone.reference_wall_ms == claimed_ms["reference_wall_ms"]
+
+
 def test_who_claims_to_be_as_slow_as_the_reference_has_to_be_no_slower() -> None:
     # Four times as slow; a ratio over torch.compile is worked out of such a claim, too.
     bent = timing(2.0, 2.1, stopwatch_ms=8.5)

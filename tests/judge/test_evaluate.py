@@ -570,6 +570,17 @@ def test_library_calls_alone_are_labelled_and_fail_where_own_kernels_are_asked_f
     is_row(row, Status.NOT_EXERCISED, Phase.PROFILE, "no kernel of its own ran")
 
 
+def test_a_token_of_a_kernel_beside_library_calls_does_not_make_them_its_own(bench: Bench) -> None:
+    before = BUILD + "\n\ndef tokens(x):\n    return [extension.scale(0, 0, 0, 1.0)]"
+    body = f"tokens(x)\nfor _ in range(200):\n    (x - y).square().mean(dim=1)\n{RIGHT}"
+    row = bench.judge(model(body, before=before), **PROFILED)
+    assert "library_only" in row.flags
+    assert row.own_share is not None
+    assert row.own_share < 0.01
+    row = bench.judge(model(body, before=before), require_own_kernels=True, **PROFILED)
+    is_row(row, Status.NOT_EXERCISED, Phase.PROFILE, r"took 0\.\d+% of the time")
+
+
 def test_a_kernel_that_is_built_and_never_called_is_not_exercised(bench: Bench) -> None:
     row = bench.judge(model(RIGHT, before=BUILD), **PROFILED)
     is_row(row, Status.NOT_EXERCISED, Phase.PROFILE, "nothing of what it built ran")
