@@ -64,11 +64,14 @@ def walk_tensors(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def stack(values: list[Any]) -> Any:
-    """Trees of one structure as one tree, whose tensors have a first dimension more.
+    """Trees of one structure as one tree, whose tensors have a first dimension more. Flat ones
+    of different length, as where a shape hangs on values, are filled up with zeros.
 
     Raises `ValueError` where they differ in structure."""
     first = values[0]
     if isinstance(first, torch.Tensor):
+        if first.ndim == 1 and any(value.shape != first.shape for value in values):
+            return torch.nn.utils.rnn.pad_sequence(values, batch_first=True)
         return torch.stack(values)
     if isinstance(first, tuple | list):
         items = [stack(list(column)) for column in zip(*values, strict=True)]

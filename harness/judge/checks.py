@@ -20,7 +20,7 @@ from harness.judge.sandbox import Worker, WorkerCrash, WorkerFault, WorkerTimeou
 from harness.judge.survey import AS_GIVEN, Survey, fit, label, variations
 from harness.mixing import sample
 from harness.records import Check, Phase, Status
-from harness.trees import map_tensors
+from harness.trees import map_tensors, walk_tensors
 from harness.trial import Call, Played, Result, Trial
 
 FORWARD_MODES = ("forward", "forward_train")  # those that return no gradients
@@ -239,6 +239,7 @@ class Judged:
                     played=_sampled(expected.played, sample_seed),
                     oracle=expected.oracle and _sampled(expected.oracle, sample_seed),
                 )
+                got = _cut(got, expected.played.results[0])
             wrong = self._wrong_timed(got, expected, output=mode != "backward")
             del expected
             self.wrong_reveal = self.wrong_reveal or wrong
@@ -274,6 +275,16 @@ def _sampled(played: Played, seed: int) -> Played:
         for result in played.results
     ]
     return Played(results=results)
+
+
+def _cut(got: Result, wanted: Result) -> Result:
+    """Samples without the zeros that they were filled up with (`stack`)."""
+
+    def cut(theirs: Any, ours: Any) -> Any:
+        lengths = iter([len(tensor) for _, tensor in walk_tensors(ours, "")])
+        return map_tensors(lambda tensor: tensor[: next(lengths, len(tensor))], theirs)
+
+    return replace(got, output=cut(got.output, wanted.output), grads=cut(got.grads, wanted.grads))
 
 
 def _said(check: Pass, text: str) -> str:

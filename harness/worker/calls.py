@@ -72,7 +72,9 @@ class Side:
         Raises `NoBackward` where no output carries a gradient.
         """
         outputs = self.binding.differentiated(output)
-        if calls.grads is None:
+        if calls.grads is None or any(  # the inputs may have new values, and a shape hang on those
+            calls.grads[path].shape != output.shape for path, output in outputs.items()
+        ):
             calls.grads = grad_outputs(outputs, GradDraw(seed=calls.grad_seed), calls.dtype)
         parameters = {n: p for n, p in self.binding.parameters().items() if p.requires_grad}
         leaves = calls.leaves | parameters

@@ -335,3 +335,10 @@ def test_where_no_float64_reference_fits_the_row_says_so(bench: Bench) -> None:
 
 def test_honest_code_has_no_flags(bench: Bench) -> None:
     assert bench.judge(HONEST, modes=()).flags == ()
+
+
+def test_an_output_whose_shape_hangs_on_values_is_timed_and_looked_at(bench: Bench) -> None:
+    source = returns("(x * y)[x > 0]")
+    options = {"modes": ("forward_backward",), "profile": False}
+    row = bench.judge(source.replace("class Model(", "class ModelNew("), source, **options)
+    assert row.verdict.status is Status.PASS, row.verdict
