@@ -64,8 +64,8 @@ def number_of(problem: str) -> int | None:
 
 
 def sample_of(solution: str) -> int | None:
-    """The number of a sample in a solution's name: 0 of `sample_0`."""
-    number = re.fullmatch(r"sample_(\d+)", solution)
+    """The number of a sample in a solution's name: 0 of `sample_0`, or of a generation's stem."""
+    number = _SAMPLE.fullmatch(solution) or re.fullmatch(r"sample_(\d+)", solution)
     return int(number[1]) if number else None
 
 

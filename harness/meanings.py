@@ -62,7 +62,7 @@ MEANING: dict[Status, tuple[str, str]] = {
         "right, but nothing that it built ran: PyTorch did the work",
         "call the kernel in forward; look for a try/except that falls back to PyTorch",
     ),
-    Status.SKIPPED: ("needs a device that is not here", "run it where there is one"),
+    Status.SKIPPED: ("needs a device or a package that is not here", "run it where there is one"),
     Status.REFERENCE_ERROR: (
         "the problem file is at fault, not the solution",
         "mend the problem file",
@@ -95,6 +95,7 @@ FLAGS: dict[str, str] = {
     "left_out": "a check that makes no sense for the problem, and was left out",
     "backward_wrong": "its backward is wrong or incomplete, and the suite asks for a forward only",
     "escaped": "work went on after the clock had stopped",
+    "backward_wrong": "the backward is wrong or raises, where only the forward was asked for",
     "varies": "equal calls give results that differ more than the reference's",
     "contiguous_only": "raises for inputs that are not contiguous: call .contiguous() on them",
     "aligned_only": "raises for inputs that are not aligned: vector loads need a scalar path",

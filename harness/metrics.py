@@ -112,14 +112,14 @@ def measure(
 
     `samples`: the `first` of each problem counts, or its `best` (a right one before a wrong one,
     one without doubt before one with, then the fastest). `problems`: names that count
-    as wrong where no row has them, as KernelBench's own analysis does.
+    as wrong where no row has them, or their level and number, as KernelBench's own analysis does.
     """
     rows = [row for row in rows if row["solution"] != identity.NAME]
     outside = {status.value for status in LEFT_OUT}
     left_out = Counter(str(row["status"]) for row in rows if row["status"] in outside)
     kept = [row for row in rows if row["status"] not in outside]
-    unusable = {row["problem"] for row in rows} - {row["problem"] for row in kept}
-    wanted = {row["problem"] for row in kept} | (set(problems) - unusable)
+    met = {_place(row["problem"]) for row in rows}
+    wanted = {row["problem"] for row in kept} | {p for p in problems if _place(p) not in met}
     sections = []
     for device, dtype in dict.fromkeys((str(r["device_name"]), str(r["dtype"])) for r in kept):
         own = [r for r in kept if (r["device_name"], r["dtype"]) == (device, dtype)]
@@ -249,6 +249,12 @@ def _sample(row: PlainRow, mode: str, baseline: str) -> _Sample:
         exercised=exercised,
         speedup=speedup if right else None,
     )
+
+
+def _place(problem: str) -> object:
+    """Level and number: published sets often have no more; the name, where it has not both."""
+    place = catalog.level_of(problem), catalog.number_of(problem)
+    return problem if None in place else place
 
 
 def _level(problem: str) -> str | None:

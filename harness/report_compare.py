@@ -24,7 +24,7 @@ from harness.sides import Difference, PlainRow, Side
 WIDTH = 100  # characters; a wider terminal gets no wider tables
 MISSING = "missing"  # the side has no such row
 MODE_NAMES = {"forward_train": "forward, train", "forward_backward": "both"}
-_MAKERS = re.compile(r"\((R|TM)\)|\b(NVIDIA|AMD|Intel|GeForce|RTX|Tesla|Instinct|Xeon|CPU)\b", re.I)
+_MAKERS = re.compile(r"\([^)]*\)|\b(NVIDIA|AMD|Intel|GeForce|RTX|Tesla|Instinct|Xeon|CPU)\b", re.I)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,6 +122,8 @@ def test_a_folder_of_generations_holds_several_samples_a_problem(tmp_path: Path)
     assert [s.name for s in found] == ["sample_0", "sample_11"]
     assert found[1].path == str(runs / "level_1_problem_9_sample_11_kernel.py")
     assert [catalog.sample_of(s.name) for s in found] == [0, 11]
+    by_path = catalog.load_solution(found[1].path, tmp_path / "none", problem)
+    assert (by_path.name, catalog.sample_of(by_path.name)) == (Path(found[1].path).stem, 11)
     assert catalog.sample_of("cuda") is None
 
 

@@ -361,3 +361,18 @@ def test_every_mode_has_its_own_line(compare: Any) -> None:
     every = make(modes={m: mode(2.0) for m in MODES})
     (entry,) = compare(a=[every]).entries
     assert entry.modes == MODES
+
+
+@pytest.mark.parametrize(
+    ("device", "short"),
+    [
+        ("NVIDIA H100 80GB HBM3", "H100"),
+        ("NVIDIA GeForce RTX 4090", "4090"),
+        ("AMD EPYC (2 cores)", "EPYC"),
+        ("AMD EPYC 9654 96-Core Processor (192 cores)", "9654"),
+        ("Intel(R) Xeon(R) Platinum 8480C (64 cores)", "8480C"),
+        ("CPU", "CPU"),
+    ],
+)
+def test_a_column_is_named_by_the_model_and_not_by_its_cores(device: str, short: str) -> None:
+    assert report_compare.short_name(device) == short

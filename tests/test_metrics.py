@@ -114,6 +114,14 @@ def test_problems_without_a_row_count_as_wrong_where_they_are_named() -> None:
     assert section(ROWS, "level2", problems=names).problems == 1  # 3_G has no usable reference
 
 
+def test_a_row_is_of_the_problem_that_has_its_level_and_number() -> None:
+    """CUDA-L1's rows are of `level1/19`, KernelBench's file is `level1/19_ReLU`."""
+    rows = [row("level1/19", speedup=2.0), row("level1/2", "skipped"), row("mine", speedup=2.0)]
+    names = ["level1/19_ReLU", "level1/2_B", "level1/9_Z", "level2/19_A", "mine", "other"]
+    assert section(rows, "level1", problems=names).problems == 2  # 9_Z is wrong, 2 says nothing
+    assert section(rows, "all", problems=names).problems == 5
+
+
 def test_the_first_sample_counts_or_the_best() -> None:
     rows = [
         row("a", "wrong_output", solution="sample_10"),

@@ -419,10 +419,31 @@ def test_several_architectures_are_taken_as_the_settings_allow_them(request_of: 
 NO_BACKWARD = HONEST.replace("return ", "return 0 + ").replace("x - y", "x.detach() - y.detach()")
 WRONG_BACKWARD = HONEST.replace("(x - y)", "(x - y.detach())")
 
+#: The backward raises, or the forward does with grad: KernelBench's generations have both.
+RAISES = (
+    HONEST.replace("return ((x - y) ** 2)", "return Square.apply(x - y)")
+    + """
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise NotImplementedError
+"""
+)
+RAISES_WITH_GRAD = HONEST.replace("(x - y)", "torch.sub(x, y, out=torch.empty_like(x))")
+
 
 @pytest.mark.parametrize(
     ("problem", "solution", "required", "status", "flags"),
     [
+        ("level1/1_A", RAISES, False, Status.PASS, ("backward_wrong",)),
+        ("level1/1_A", RAISES, True, Status.RUNTIME_ERROR, ()),
+        ("level1/1_A", RAISES_WITH_GRAD, False, Status.PASS, ("backward_wrong",)),
+        ("tiny", RAISES_WITH_GRAD, False, Status.RUNTIME_ERROR, ()),
+        ("level1/1_A", RAISES + "    raise 1", False, Status.LOAD_ERROR, ()),
         ("level1/1_A", NO_BACKWARD, False, Status.PASS, ()),
         ("level1/1_A", NO_BACKWARD, True, Status.FORWARD_ONLY, ()),
         ("tiny", NO_BACKWARD, False, Status.FORWARD_ONLY, ()),

@@ -154,14 +154,18 @@ def _has_backward(judged: checks.Judged, found: Findings, *, trials: int, note: 
     except WorkerFault as fault:
         if fault.kind == "no_backward":
             return False
-        raise
+        if judged.settings.require_backward or fault.kind != "exception":
+            raise
+        why = f"the backward raises {fault}"
     except checks.Mistake as mistake:
         if judged.settings.require_backward or mistake.status is not Status.WRONG_GRADIENT:
             raise
-        found.flags.append("backward_wrong")
-        found.notes.append(f"only the forward was asked for; {mistake}")
-        return False
-    return True
+        why = str(mistake)
+    else:
+        return True
+    found.flags.append("backward_wrong")
+    found.notes.append(f"only the forward was asked for; {why}")
+    return False
 
 
 def _final_verdict(case: Case, *, backward: bool, found: Findings) -> Verdict:
