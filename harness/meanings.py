@@ -93,7 +93,6 @@ FLAGS: dict[str, str] = {
     "full_headers": "built against all of torch's headers, which takes longer (docs/builds.md)",
     "no_float64": "too large for a float64 reference: precision was judged at a smaller size",
     "left_out": "a check that makes no sense for the problem, and was left out",
-    "backward_wrong": "its backward is wrong or incomplete, and the suite asks for a forward only",
     "escaped": "work went on after the clock had stopped",
     "backward_wrong": "the backward is wrong or raises, where only the forward was asked for",
     "varies": "equal calls give results that differ more than the reference's",
@@ -101,8 +100,8 @@ FLAGS: dict[str, str] = {
     "aligned_only": "raises for inputs that are not aligned: vector loads need a scalar path",
     "contiguous_gradient_only": "raises for gradients that are not contiguous",
     "reference_not_finite": "the reference itself gives values that are not finite",
-    "timed_outputs_not_compared": "outputs of timed calls were not compared, unless it is random "
-    "those by the judge's clock: the problem is random, changes its inputs, or keeps a state",
+    "timed_outputs_not_compared": "outputs of timed calls were not compared: the problem is random "
+    "(by the judge's clock they were), changes its inputs, or keeps a state",
 }
 
 
