@@ -455,7 +455,7 @@ def test_all_passed_or_skipped_is_status_0_and_a_table(command: Command, house: 
     assert re.search(r"right +pass", done.out)
     assert re.search(r"cuda +skipped", done.out)
     assert "needs a CUDA device" in done.out
-    assert "tiny / right (full): check forward" in done.err
+    assert "tiny / right (full): check forward, size full\n" in done.err
     assert "tiny / right: pass in" in done.err
 
 
