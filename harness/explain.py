@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from harness import comparison, meanings, page, plots, report_profile
+from harness import boards, comparison, meanings, plots, report_profile
 from harness.errors import RequestError
 from harness.judge.profiling import Profile
 from harness.records import MODES, Status
@@ -77,11 +77,11 @@ def find(
 def story(row: PlainRow, folders: Sequence[Path], profile: Profile | None = None) -> dict[str, Any]:
     """All that there is to say, for a program: units as in a results file, missing is None.
 
-    Logs are looked for in logs/ of `folders`, as `page.log_file` does.
+    Logs are looked for in logs/ of `folders`, as `boards.log_file` does.
     """
     status = str(row["status"])
     means, _ = meanings.meaning(row)
-    found = page.log_file(row, folders)
+    found = boards.log_file(row, folders)
     log = found.read_text(encoding="utf-8", errors="replace") if found else ""
     wrong = status in (Status.WRONG_OUTPUT.value, Status.WRONG_GRADIENT.value)
     names = ("problem", "solution", "size", "dtype", "device_name", "time", "solution_digest")

@@ -62,7 +62,7 @@ MEANING: dict[Status, tuple[str, str]] = {
         "right, but nothing that it built ran: PyTorch did the work",
         "call the kernel in forward; look for a try/except that falls back to PyTorch",
     ),
-    Status.SKIPPED: ("needs a device or a package that is not here", "run it where there is one"),
+    Status.SKIPPED: ("needs a device, or a package, that is not here", "run it where there is one"),
     Status.REFERENCE_ERROR: (
         "the problem file is at fault, not the solution",
         "mend the problem file",

@@ -16,7 +16,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("commands_rows", "suites"),
     ("explain", "watch", "host", "cluster"),
     ("doctor", "fitness", "page", "report_profile", "fleet", "judging"),
-    ("writer",),
+    ("writer", "boards"),
     ("units",),
     ("run",),
     ("course", "recompute", "report_compare", "plots", "doctor_gpu", "doctor_tools"),
