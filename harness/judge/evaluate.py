@@ -156,14 +156,18 @@ def _has_backward(judged: checks.Judged, found: Findings, *, trials: int, note: 
     except WorkerFault as fault:
         if fault.kind == "no_backward":
             return False
-        raise
+        if judged.settings.require_backward or not judged.refused(fault):
+            raise
+        wrong: Exception = fault
     except checks.Mistake as mistake:
         if judged.settings.require_backward or mistake.status is not Status.WRONG_GRADIENT:
             raise
-        found.flags.append("backward_wrong")
-        found.notes.append(f"only the forward was asked for; {mistake}")
-        return False
-    return True
+        wrong = mistake
+    else:
+        return True
+    found.flags.append("backward_wrong")
+    found.notes.append(f"only the forward was asked for; {wrong}")
+    return False
 
 
 def _measure(
