@@ -18,7 +18,8 @@ MEANING: dict[Status, tuple[str, str]] = {
     ),
     Status.WRONG_OUTPUT: (
         "an output differs from the reference's by more than its tolerance",
-        "start from the first index that differs: the message names it; run `--size smoke`",
+        "start from what the message names: the shape, or the first index that differs; "
+        "`--size smoke` answers fastest",
     ),
     Status.WRONG_GRADIENT: (
         "the outputs are right and a gradient is not",

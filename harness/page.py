@@ -82,7 +82,7 @@ def _across(found: Comparison) -> dict[str, list[str]]:
         "means": [
             f"{MODE_NAMES.get(mean.mode, mean.mode)}, {mean.size}, {mean.dtype}, "
             f"{report.counted(mean.count, 'row')}: "
-            + ", ".join(f"{label} {value:.3g}" for label, value in mean.values.items())
+            + ", ".join(f"{label} {report.digits(value)}" for label, value in mean.values.items())
             for mean in (found.means if count > 1 else ())
         ],
     }
