@@ -117,7 +117,10 @@ class Player:
             return
         outputs = self.binding.differentiated(one.output)
         wanted = outputs if self.binding.outputs is None else self.binding.outputs
-        one.result.carries = {path: path in outputs for path in wanted}
+        # What carries a gradient beside those gets one too: where the reference has none, none
+        # may come through.
+        outputs = {p: t for p, t in walk_tensors(one.output, "output") if t.requires_grad}
+        one.result.carries = {path: path in outputs for path in (*wanted, *outputs)}
         grads = grad_outputs(outputs, one.call.grad, self.instance.dtype)
         one.result.grad_outputs = grads
         parameters = {n: p for n, p in self.binding.parameters().items() if p.requires_grad}

@@ -67,10 +67,15 @@ class Rules:
         for path, carries in wanted.carries.items():
             if carries and not got.carries.get(path):
                 yield Check(path=path, problem=f"{path}: carries no gradient; the reference's does")
+        beside = {path for path, carries in got.carries.items() if carries} - {*wanted.carries}
         for name, grad in wanted.grads.items():
             true = oracle.grads.get(name) if oracle else None
             rules = self._beside(usual.grads[name]) if usual else self
-            yield from rules._grad(name, got.grads.get(name), grad, true)
+            for check in rules._grad(name, got.grads.get(name), grad, true):
+                if check.problem and beside:
+                    text = f"{min(beside)} carries a gradient, the reference's does not"
+                    check = replace(check, problem=f"{check.problem}; {text}")
+                yield check
 
     def _grad(self, name: str, got: Any, wanted: Any, oracle: Any) -> list[Check]:
         path = f"grad {name}"
