@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
 from rich.console import RenderableType
 
 from harness import catalog, exports, imports, metrics, report_metrics, results
-from harness.errors import RequestError
+from harness.errors import ProblemError, RequestError
 from harness.records import Value
+from harness.source import read_problem
 
 Outcome = tuple[RenderableType, int]  # what to show, exit status
 NOTES = 10  # shown at most
@@ -72,7 +74,7 @@ def count(arguments: list[str]) -> Outcome:
         thresholds=options.p,
         ks=options.k,
         samples=options.samples,
-        problems=catalog.find_problems(options.problem_dir) if options.problem_dir else (),
+        problems=_problems(options.problem_dir) if options.problem_dir else (),
     )
     if older:
         found = dataclasses.replace(found, left_out={**found.left_out, OLDER: older})
@@ -112,6 +114,13 @@ def _newest(paths: list[Path]) -> tuple[list[dict[str, Value]], int]:
     frame = pd.concat([results.read(path) for path in paths], ignore_index=True)
     newest = results.latest(frame, [name for name in results.KEY if name != "size"])
     return results.plain(newest), len(frame) - len(newest)
+
+
+def _problems(folder: Path) -> Iterator[str]:
+    """The names of a folder's problems. KernelBench's repository has other Python files too."""
+    for name, path in catalog.find_problems(folder).items():
+        with contextlib.suppress(ProblemError):
+            yield read_problem(name, path).name
 
 
 def _numbers(text: str) -> tuple[float, ...]:
