@@ -41,6 +41,7 @@ from harness.config import Settings
 from harness.judge import device as devices
 from harness.judge.measure import time_mode
 from harness.judge.sandbox import Worker
+from harness.judge.usage import Usage
 from harness.mixing import Renewal
 from harness.problem import Instance
 from harness.worker import meters, pool
@@ -163,6 +164,9 @@ class Inline:
     def cpu_s(self) -> float:
         times = psutil.Process().cpu_times()
         return times.user + times.system
+
+    def usage(self) -> Usage:
+        return Usage.of([os.getpid()])
 
 
 def build_cell(target_ms: float, effect: float, mode: str, device: devices.Device) -> Cell:

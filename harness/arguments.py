@@ -10,6 +10,21 @@ from harness import ROOT
 from harness.errors import RequestError
 
 
+class Once(argparse.Action):
+    """Stores a name, and refuses a second one: who gives two means both, and one would be lost."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{option_string} is given twice: it takes one name")
+        setattr(namespace, self.dest, values)
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise RequestError(f"{message} ({self.prog} --help tells what there is)")
@@ -21,8 +36,20 @@ def parser_of(command: str, description: str, **options: Any) -> argparse.Argume
     return _Parser(prog=prog, description=description, **options)
 
 
-def add_places(parser: argparse.ArgumentParser, *, solutions: bool = True) -> None:
+def add_places(parser: argparse._ActionsContainer, *, solutions: bool = True) -> None:
     """Where problem and solution files are."""
-    parser.add_argument("--problem-dir", type=Path, default=ROOT / "problems")
-    if solutions:
-        parser.add_argument("--solution-dir", type=Path, default=ROOT / "solutions")
+    kinds = ("problem", "solution") if solutions else ("problem",)
+    for kind in kinds:
+        parser.add_argument(
+            f"--{kind}-dir",
+            type=Path,
+            default=ROOT / f"{kind}s",
+            metavar="DIR",
+            help=f"folder of {kind} files; default: {kind}s/",
+        )
+
+
+def add_files(parser: argparse.ArgumentParser, nargs: str = "+", note: str = "") -> None:
+    """Results files."""
+    text = f"results files{note}"
+    parser.add_argument("files", type=Path, nargs=nargs, metavar="FILE.csv", help=text)

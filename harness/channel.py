@@ -26,7 +26,7 @@ import torch
 
 from harness import cuda_ipc
 
-MAX_JSON_BYTES = 64 << 20
+MAX_JSON_BYTES = 8 << 20  # which Python may take 40 times as much memory to hold
 IPC_THRESHOLD_BYTES = 1 << 20  # below, copying beats mapping
 MAX_DIMENSIONS = 64
 MAX_ELEMENTS = 1 << 59  # so that bytes stay within 63 bits
@@ -35,8 +35,8 @@ _DTYPES = {
     str(d).removeprefix("torch."): d
     for d in (
         torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64,
-        torch.complex128, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
-        torch.bool,
+        torch.complex128, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint64,
+        torch.uint32, torch.uint16, torch.uint8, torch.bool,
     )
 }  # fmt: skip
 _NAMES = {d: name for name, d in _DTYPES.items()}
@@ -46,6 +46,10 @@ Tree = Any  # torch.Tensor | tuple | list | dict | None | bool | int | float, ne
 
 class ChannelError(Exception):
     """The peer sent something that is not a message."""
+
+
+class CannotTravel(TypeError):
+    """A tree holds what is neither tensor nor number, or a tensor of a type that is not known."""
 
 
 class ChannelClosed(ChannelError):
@@ -95,25 +99,24 @@ class Channel:
         """Send `body` and `trees`. With `ipc`, large CUDA tensors are shared, not copied; the
         sender must then keep them alive and unchanged until the peer has answered.
 
-        Raises `TypeError` for a tree that cannot travel, `ChannelClosed` for a lost peer.
+        Raises `CannotTravel` for a tree that cannot, `ChannelClosed` for a lost peer.
         """
         tensors: list[torch.Tensor] = []
         encoded = {name: _encode(tree, tensors) for name, tree in (trees or {}).items()}
         specs: list[dict[str, Any]] = []
-        payloads: list[torch.Tensor] = []
-        # Through `torch.Tensor` unbound: a subclass or an instance attribute must not change
-        # what is shipped. A copy of what is not contiguous must live until the peer has answered.
-        self._shipped = [torch.Tensor.contiguous(torch.Tensor.detach(t)) for t in tensors]
+        payloads: list[memoryview] = []
+        # A copy of what is not contiguous must live until the peer has answered.
+        self._shipped = [_written_out(tensor) for tensor in tensors]
         for tensor in self._shipped:
             spec, payload = _specify(tensor, ipc=ipc)
             specs.append(spec)
             if payload is not None:
-                payloads.append(payload)
+                payloads.append(_bytes_of(payload))
         header = json.dumps({"body": body, "trees": encoded, "tensors": specs}).encode()
         try:
             self._socket.sendall(_LENGTH.pack(len(header)) + header)
-            for payload in payloads:
-                self._socket.sendall(_bytes_of(payload))
+            for content in payloads:
+                self._socket.sendall(content)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise ChannelClosed("the other side is gone") from error
 
@@ -187,6 +190,16 @@ class Channel:
             done += count
 
 
+def _written_out(tensor: torch.Tensor) -> torch.Tensor:
+    """Contiguous, with its values in memory: a conjugate is a mark on those of another tensor.
+
+    Through `torch.Tensor` unbound: a subclass or an instance attribute must not change what is
+    shipped.
+    """
+    plain = torch.Tensor.resolve_neg(torch.Tensor.resolve_conj(torch.Tensor.detach(tensor)))
+    return torch.Tensor.contiguous(plain)
+
+
 def _specify(tensor: torch.Tensor, *, ipc: bool) -> tuple[dict[str, Any], torch.Tensor | None]:
     """The JSON of a contiguous tensor, and what its bytes follow from (None: shared by handle)."""
     spec: dict[str, Any] = {
@@ -218,7 +231,9 @@ def _layout(spec: dict[str, Any]) -> tuple[torch.dtype, tuple[int, ...], int]:
 
 
 def _bytes_of(tensor: torch.Tensor) -> memoryview:
-    array: Any = tensor.reshape(-1).view(torch.uint8).numpy()
+    """Those of a contiguous tensor of the CPU. A single value is that, whatever its strides."""
+    flat = torch.as_strided(tensor, (tensor.numel(),), (1,))
+    array: Any = flat.view(torch.uint8).numpy()
     return memoryview(array)
 
 
@@ -226,7 +241,7 @@ def _encode(tree: Tree, tensors: list[torch.Tensor]) -> Any:
     """A tree as JSON. Containers are told apart by their one key."""
     if isinstance(tree, torch.Tensor):
         if tree.layout is not torch.strided or tree.dtype not in _NAMES:
-            raise TypeError(f"a {tree.layout} tensor of {tree.dtype} cannot be compared")
+            raise CannotTravel(f"a {tree.layout} tensor of {tree.dtype} cannot be compared")
         tensors.append(tree)
         return {"tensor": len(tensors) - 1}
     if isinstance(tree, tuple | list):
@@ -238,7 +253,10 @@ def _encode(tree: Tree, tensors: list[torch.Tensor]) -> Any:
         return {"value": tree}
     if isinstance(tree, float):
         return {"float": repr(tree)}
-    raise TypeError(f"a {type(tree).__name__} cannot be compared")
+    raise CannotTravel(
+        f"a {type(tree).__name__} cannot be compared; tensors and numbers can, in tuples, "
+        "lists and dicts too"
+    )
 
 
 def _decode(node: Any, tensors: list[torch.Tensor], depth: int = 0) -> Tree:

@@ -1,65 +1,88 @@
 """Arguments -> work; the only place that prints; exit codes.
 
 Exit status: 0 every evaluated solution passed or was skipped; 1 some did not; 2 the request
-was wrong; 3 this machine cannot do it; 130 interrupted.
+was wrong; 3 this machine cannot do it; 130 interrupted; 141 whoever read the output is gone.
 """
 
 from __future__ import annotations
 
 import argparse
+import codecs
 import contextlib
+import io
 import json
 import logging
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console, RenderableType
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from harness import ROOT, config
-from harness.arguments import parser_of
-from harness.config import PRESETS
-from harness.errors import HarnessError, RequestError
+from harness import options as asked
+from harness.errors import HarnessError, MachineError
 from harness.judge import headstart
-from harness.records import MODES, Row
+from harness.records import Row
 
 if TYPE_CHECKING:
     from harness import run
 
 EXIT_INTERRUPTED = 130
-#: Commands of commands.py, which imports all that they need.
-OTHERS = (
-    *("compare", "doctor", "lint", "new", "report", "explain", "profile"),
-    *("export", "import", "metrics"),
-)
+EXIT_NO_READER = 141  # as of a program that SIGPIPE ended
+#: Commands beside evaluating, and what each is for. They are in commands.py, which imports all
+#: that they need.
+OTHERS = {
+    "explain": "why a solution has its verdict, and what to try next",
+    "profile": "the kernels of reference and solution",
+    "compare": "results files side by side; two runs of one device",
+    "report": "results as one HTML file, or Markdown",
+    "recompute": "whether a file's figures follow from its raw samples",
+    "new": "skeletons of a problem and of a solution",
+    "lint": "whether a problem is fit to judge by",
+    "doctor": "what this machine can do, and what to install",
+    "import": "a published result set, as files to judge",
+    "metrics": "fast_p, pass@k and geometric means",
+    "export": "results as KernelBench's scripts read them",
+}
+
+
+class _ReaderGone(Exception):
+    """Whoever read the output has closed it (`| head`)."""
 
 
 def main(arguments: list[str]) -> int:
     """Run the command line; returns the exit status."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by who started this
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):  # what it cannot show is spelled out
+            stream.reconfigure(errors="harness.plain")
+    try:
+        return _run(arguments)
+    except _ReaderGone:
+        return EXIT_NO_READER
+
+
+def _run(arguments: list[str]) -> int:
     named = bool(arguments) and arguments[0] in COMMANDS
     name, rest = (arguments[0], arguments[1:]) if named else ("evaluate", arguments)
     try:
         return COMMANDS[name](rest)
     except HarnessError as error:
-        print(f"error: {error}", file=sys.stderr)
+        _tell(f"error: {error}")
         return error.exit_status
     except KeyboardInterrupt:
-        print("interrupted; the rows so far are kept", file=sys.stderr)
+        _tell("interrupted; the rows so far are kept")
         return EXIT_INTERRUPTED
 
 
 def _evaluate(arguments: list[str]) -> int:
     """The main job."""
-    options = _parser().parse_args(arguments)
-    if not options.problem and not options.all:
-        raise RequestError("name a problem with --problem, or evaluate everything with --all")
-    _refuse_together(options)
-    if options.quick and options.config:
-        raise RequestError("--quick is the preset quick: give it, or --config, not both")
-    preset = options.config or ("quick" if options.quick else "default")
-    settings = config.load(preset, _overrides(options))
+    options = asked.parse(arguments, OTHERS)
+    settings = asked.settings(options)
     if options.devices is None and options.ray is None:
         headstart.take(settings)
     from harness import identity, run  # with torch: seconds, in which the first worker starts too
@@ -85,21 +108,9 @@ def _evaluate(arguments: list[str]) -> int:
     fine = _status(rows) == 0
     for row in rows if options.self_check else ():
         for complaint in identity.complaints(row):
-            print(f"{row.problem}: the reference against itself: {complaint}", file=sys.stderr)
+            _tell(f"{row.problem}: the reference against itself: {complaint}")
             fine = False
     return 0 if fine else 1
-
-
-def _refuse_together(options: argparse.Namespace) -> None:
-    """Raises `RequestError` for ways to evaluate of which only one can be."""
-    for one, other in (
-        ("devices", "device"),
-        ("devices", "ray"),
-        ("devices", "watch"),
-        ("ray", "watch"),
-    ):
-        if getattr(options, one) is not None and getattr(options, other) not in (None, False):
-            raise RequestError(f"--{one} and --{other} do not go together: leave one out")
 
 
 def _execute(request: run.Request, options: argparse.Namespace, screen: _Screen) -> list[Row]:
@@ -125,23 +136,24 @@ def _watch(request: run.Request, *, json_rows: bool) -> int:
     watcher = watch.Watcher(request)
     try:
         while True:
-            with _Screen(json_rows=json_rows) as screen:
-                try:
+            seen: watch.Seen | None = None
+            try:
+                with _Screen(json_rows=json_rows) as screen:
                     seen = watcher.evaluate(screen)
-                except HarnessError as error:
-                    if status is None:
-                        raise  # nothing that saving a file would mend
-                    print(f"error: {error}", file=sys.stderr)
-                else:
-                    status = _status(seen.rows)
-                    if not json_rows:
-                        _print_tables(seen.rows)
-                    for line in seen.changes:
-                        print(line, file=sys.stderr if json_rows else sys.stdout)
-            print("watching; Ctrl-C ends", file=sys.stderr, flush=True)
+            except HarnessError as error:
+                if status is None:
+                    raise  # nothing that saving a file would mend
+                _tell(f"error: {error}")
+            if seen is not None:
+                status = _status(seen.rows)
+                if not json_rows:
+                    _print_tables(seen.rows)
+                for line in seen.changes:
+                    (_tell if json_rows else _say)(line)
+            _tell("watching; Ctrl-C ends")
             watcher.wait()
     except KeyboardInterrupt:
-        print("watched no longer; the rows so far are kept", file=sys.stderr)
+        _tell("watched no longer; the rows so far are kept")
         return EXIT_INTERRUPTED if status is None else status
 
 
@@ -154,24 +166,60 @@ def _print_tables(rows: list[Row]) -> None:
 
 def _print(shown: RenderableType) -> None:
     """On a terminal text is wrapped; in a pipe each note stays one line."""
-    console = Console()
+    console = _console(sys.stdout)
     console.print(shown, soft_wrap=not console.is_terminal)
 
 
-def _recompute(arguments: list[str]) -> int:
-    """Do a file's figures follow from the raw samples? Exit status 1 if one does not."""
-    from harness import recompute
+def _console(stream: TextIO) -> Console:
+    return Console(file=cast(IO[str], _Stream(stream)))
 
-    parser = parser_of(
-        "recompute",
-        "Work out the figures of a results file again from the raw samples.",
-    )
-    parser.add_argument("file", type=Path, help="a results CSV")
-    parser.add_argument("--raw", type=Path, help="default: raw/ beside the file")
-    options = parser.parse_args(arguments)
-    compared = recompute.compare(options.file, options.raw or options.file.parent / "raw")
-    _print(recompute.table(compared))
-    return 1 if any(comparison.differences for comparison in compared) else 0
+
+class _Stream:
+    """A stream as rich writes to it, with the failures of `_write`."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        _write(text, self._stream)
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _say(text: str) -> None:
+    """A line on standard output."""
+    _write(f"{text}\n", sys.stdout)
+
+
+def _tell(text: str) -> None:
+    """A line on standard error."""
+    _write(f"{text}\n", sys.stderr)
+
+
+def _write(text: str, stream: TextIO) -> None:
+    """Raises `_ReaderGone`, or `MachineError` where standard output is a file that is full."""
+    try:
+        print(text, end="", file=stream, flush=True)
+    except OSError as error:
+        with Path(os.devnull).open("w") as nowhere:  # what Python writes at its end goes there
+            os.dup2(nowhere.fileno(), stream.fileno())
+        if isinstance(error, BrokenPipeError) or stream is sys.stderr:
+            raise _ReaderGone from None
+        raise MachineError(f"cannot write to standard output: {error.strerror}") from None
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """What a stream's encoding lacks, in ASCII."""
+    from harness import report
+
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end].translate(report.ASCII)
+    return text.encode("ascii", "backslashreplace").decode(), error.end
+
+
+codecs.register_error("harness.plain", _plain)
 
 
 def _shown(name: str) -> Callable[[list[str]], int]:
@@ -180,9 +228,10 @@ def _shown(name: str) -> Callable[[list[str]], int]:
     def run_it(arguments: list[str]) -> int:
         from harness import commands
 
-        shown, status = commands.COMMANDS[name](arguments)
+        with _warnings_to(lambda text: _tell(f"warning: {text}")):
+            shown, status = commands.COMMANDS[name](arguments)
         if isinstance(shown, str):
-            print(shown)
+            _say(shown)
         else:
             _print(shown)
         return status
@@ -201,13 +250,23 @@ class _Warnings(logging.Handler):
         self._show(record.getMessage())
 
 
+@contextlib.contextmanager
+def _warnings_to(show: Callable[[str], None]) -> Iterator[None]:
+    logger, handler = logging.getLogger("harness"), _Warnings(show)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
 class _Screen:
     """Shows progress on standard error: a live line on a terminal, plain lines elsewhere; rows as
     JSON if asked. Standard output is for these alone: what a problem file prints is shown too."""
 
     def __init__(self, *, json_rows: bool) -> None:
         self._json = json_rows
-        self._console = Console(stderr=True)
+        self._console = _console(sys.stderr)
         self._where = ""
         self._last = ""
         self._progress = Progress(
@@ -219,20 +278,17 @@ class _Screen:
             disable=not self._console.is_terminal or (json_rows and sys.stdout.isatty()),
         )
         self._task = self._progress.add_task("starting", total=None)
-        self._handler = _Warnings(self.warn)
+        self._open = contextlib.ExitStack()
 
     def __enter__(self) -> _Screen:
-        logging.getLogger("harness").addHandler(self._handler)
         self._out = sys.stdout  # beneath a live line, rich puts the terminal in its place
-        self._aside = contextlib.redirect_stdout(sys.stderr)
-        self._aside.__enter__()
-        self._progress.start()
+        self._open.enter_context(_warnings_to(self.warn))
+        self._open.enter_context(contextlib.redirect_stdout(sys.stderr))
+        self._open.enter_context(self._progress)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-        self._aside.__exit__(None, None, None)
-        logging.getLogger("harness").removeHandler(self._handler)
+        self._open.close()
 
     def begin(self, problem: str, solution: str, size: str) -> None:
         self._where = f"{problem} / {solution}" + (f" ({size})" if size else "")
@@ -250,7 +306,7 @@ class _Screen:
         if self._json:
             from harness import report
 
-            print(json.dumps(report.plain_rows([row])[0]), file=self._out, flush=True)
+            _write(json.dumps(report.plain_rows([row])[0]) + "\n", self._out)
         self._where = ""
         seconds = f" in {row.total_s:.1f} s" if row.total_s is not None else ""
         self._line(f"{row.problem} / {row.solution}: {row.verdict.status.value}{seconds}")
@@ -262,83 +318,7 @@ class _Screen:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _overrides(options: argparse.Namespace) -> dict[str, object]:
-    names = (
-        *("device", "dtype", "size", "trials", "cuda_arch", "sandbox", "modes"),
-        "require_own_kernels",
-    )
-    given = {name: getattr(options, name) for name in names}
-    if options.fresh:
-        given["keep_baseline"] = False
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = parser_of(
-        "",
-        "Evaluate GPU kernels against their reference.",
-        epilog="Other commands: " + ", ".join(c for c in COMMANDS if c != "evaluate")
-        if len(COMMANDS) > 1
-        else None,
-    )
-    presets = ", ".join(sorted(path.stem for path in PRESETS.glob("*.yaml")))
-    add = parser.add_argument
-    add("--problem", help="a problem's name, or the path of a problem file")
-    add("--solution", help="one solution: a name, or the path of any .py, .txt or .md file")
-    add("--all", action="store_true", help="every problem")
-    add("--problem-dir", type=Path, default=ROOT / "problems", help="folder of problem files")
-    add("--solution-dir", type=Path, default=ROOT / "solutions", help="folder of solutions")
-    add("--device", help="auto, cpu, cuda or cuda:N")
-    add(
-        "--devices", help="several at once: all, numbers and UUIDs as nvidia-smi -L has, or cpu,cpu"
-    )
-    add(
-        "--ray",
-        nargs="?",
-        const="",
-        metavar="ADDRESS",
-        help="on a Ray cluster (pip install .[ray]): all its GPUs, or with --device cpu its CPUs",
-    )
-    add("--dtype", help="float32, float16, bfloat16 or float64")
-    add(
-        "--size", help="auto, full, fit, a size that the problem names, or constants: rows=8,dim=64"
-    )
-    add("--trials", type=int, help="correctness trials, each on fresh secret inputs")
-    add("--modes", type=lambda text: tuple(text.split(",")), help="timed: " + ",".join(MODES))
-    add(
-        "--require-own-kernels",
-        action="store_true",
-        default=None,
-        help="a solution of which no kernel of its own ran is a failure",
-    )
-    add("--sandbox", help="isolation of workers: auto, default or strict")
-    add(
-        "--config",
-        type=Path,
-        help=f"preset: {presets}, or a file; default: default",
-    )
-    add("--quick", action="store_true", help="a first look: the preset quick, forward alone")
-    add(
-        "--require-backward",
-        action="store_true",
-        help="also of suites that ask for a forward only (KernelBench's)",
-    )
-    add("--self-check", action="store_true", help="judge each reference as its own solution")
-    add("--cuda-arch", help="architecture to build for without a GPU, such as 9.0")
-    add("--json", action="store_true", help="rows as JSON lines on standard output")
-    add(
-        "--output",
-        type=Path,
-        help="results CSV, raw/ and logs/ beside it; default: results/DEVICE.csv",
-    )
-    add("--fresh", action="store_true", help="use no row or baseline of an earlier run")
-    add("--watch", action="store_true", help="evaluate again whenever a file is saved")
-    add("--build-only", action="store_true", help="build, do not run; nvcc needs no GPU for it")
-    return parser
-
-
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "evaluate": _evaluate,
-    "recompute": _recompute,
     **{name: _shown(name) for name in OTHERS},
 }

@@ -7,6 +7,7 @@ that are there already: commands_rows.py.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from harness import (
     scaffold,
     suites,
 )
-from harness.arguments import parser_of
+from harness.arguments import add_files, add_places, parser_of
 from harness.errors import MachineError, RequestError
 from harness.findings import State
 from harness.report import one_line
@@ -39,7 +40,7 @@ def compare(arguments: list[str]) -> Outcome:
         "compare",
         "Results files side by side: across devices, or two runs on one device.",
     )
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE.csv", help="results files")
+    add_files(parser)
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="one JSON object on standard output")
     how.add_argument("--markdown", action="store_true", help="for a README or a pull request")
@@ -99,7 +100,7 @@ def lint(arguments: list[str]) -> Outcome:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--problem", help="a problem's name, or the path of a problem file")
     what.add_argument("--all", action="store_true", help="every problem")
-    parser.add_argument("--problem-dir", type=Path, default=ROOT / "problems")
+    add_places(parser, solutions=False)
     parser.add_argument("--size", help="auto (smoke where there is one), full, or another size")
     parser.add_argument("--device", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--dtype", help="float32, float16, bfloat16 or float64")
@@ -123,7 +124,7 @@ def new(arguments: list[str]) -> Outcome:
         "new",
         "Write the skeleton of a problem or of a solution. It evaluates as it is.",
     )
-    kinds = parser.add_subparsers(dest="kind", required=True)
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="problem|solution")
     problem = kinds.add_parser("problem", help="a problem file: new problem NAME")
     problem.add_argument("name", help="letters, digits, _ and -")
     solution = kinds.add_parser("solution", help="a solution file: new solution PROBLEM NAME")
@@ -131,20 +132,19 @@ def new(arguments: list[str]) -> Outcome:
     solution.add_argument("name", help="letters, digits, _ and -")
     languages = ", ".join(scaffold.LANGUAGES)
     solution.add_argument("--language", default="cuda", help=f"{languages}; default: cuda")
-    for kind in (problem, solution):
-        kind.add_argument("--problem-dir", type=Path, default=ROOT / "problems")
-    solution.add_argument("--solution-dir", type=Path, default=ROOT / "solutions")
+    add_places(problem, solutions=False)
+    add_places(solution)
     options = parser.parse_args(arguments)
     if options.kind == "problem":
         path = scaffold.new_problem(options.name, options.problem_dir)
-        then = f"new solution {options.name} mine"
+        then = ["new", "solution", options.name, "mine"]
     else:
         places = (options.problem_dir, options.solution_dir)
         path = scaffold.new_solution(options.problem, options.name, options.language, *places)
-        then = f"--problem {options.problem} --solution {path}"
+        then = ["--problem", options.problem, "--solution", str(path)]
     if options.problem_dir != ROOT / "problems":
-        then += f" --problem-dir {options.problem_dir}"
-    return f"wrote {path}: look for TODO\nthen: python run_eval.py {then}", 0
+        then += ["--problem-dir", str(options.problem_dir)]
+    return f"wrote {path}: look for TODO\nthen: python run_eval.py {shlex.join(then)}", 0
 
 
 COMMANDS: dict[str, Callable[[list[str]], Outcome]] = {

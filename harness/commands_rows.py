@@ -1,4 +1,4 @@
-"""Commands about rows: `report`, `explain`, `profile`. Arguments -> what to show, exit status."""
+"""Commands about rows: arguments -> what to show, and the exit status."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rich.console import RenderableType
 
-from harness import ROOT, config, explain, page, report_profile, run
-from harness.arguments import add_places, parser_of
+from harness import ROOT, config, explain, page, recompute, report_profile, run
+from harness.arguments import Once, add_files, add_places, parser_of
 from harness.errors import MachineError, RequestError
 from harness.judge import profiling
 from harness.judge.profiling import Profile
@@ -26,7 +26,7 @@ def show(arguments: list[str]) -> Outcome:
         "Results as one HTML file that needs nothing else: leaderboards, a roofline, raw samples, "
         "logs. Raw samples and logs are taken from raw/ and logs/ beside each file.",
     )
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE.csv", help="results files")
+    add_files(parser)
     parser.add_argument("--format", choices=("html", "markdown"), default="html")
     parser.add_argument(
         "--output", type=Path, help="the file to write; Markdown goes to standard output without it"
@@ -35,6 +35,8 @@ def show(arguments: list[str]) -> Outcome:
     markdown = options.format == "markdown"
     if options.output is None and not markdown:
         raise RequestError("name the file to write with --output FILE.html")
+    if options.output is not None and options.output.is_dir():
+        raise RequestError(f"{options.output} is a folder: name a file in it with --output")
     text = page.markdown(options.files) if markdown else page.html(options.files)
     if options.output is None:
         return text, 0
@@ -54,14 +56,17 @@ def tell(arguments: list[str]) -> Outcome:
         "differ, what bounds each mode, what to try next.",
     )
     _add_subject(parser)
-    parser.add_argument(
-        "files", type=Path, nargs="*", metavar="FILE.csv", help="default: those in results/"
-    )
-    parser.add_argument("--profile", action="store_true", help="run it, and list its kernels")
+    add_files(parser, "*", "; default: those in results/")
+    text = "run it (on --device), and list its kernels"
+    parser.add_argument("--profile", action="store_true", help=text)
     options = parser.parse_args(arguments)
     files = options.files or sorted((ROOT / "results").glob("*.csv"))
     row = explain.find(
-        files, options.problem, options.solution, size=options.size, dtype=options.dtype
+        files,
+        options.problem,
+        options.solution,
+        size=None if options.size == "auto" else options.size,
+        dtype=options.dtype,
     )
     profile = _profile(options, None) if options.profile else None
     folders = [path.resolve().parent for path in files]
@@ -88,10 +93,27 @@ def kernels(arguments: list[str]) -> Outcome:
     return report_profile.screen(found), status
 
 
+def again(arguments: list[str]) -> Outcome:
+    """Do a file's figures follow from the raw samples? Exit status 1 if one does not."""
+    parser = parser_of(
+        "recompute",
+        "Work out the figures of a results file again from the raw samples.",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE.csv", help="a results file")
+    text = "raw samples; default: raw/ beside the file"
+    parser.add_argument("--raw", type=Path, metavar="DIR", help=text)
+    options = parser.parse_args(arguments)
+    compared = recompute.compare(options.file, options.raw or options.file.parent / "raw")
+    differs = any(comparison.differences for comparison in compared)
+    return recompute.table(compared), 1 if differs else 0
+
+
 def _add_subject(parser: argparse.ArgumentParser) -> None:
     """Which solution, and how it is run where it is."""
-    parser.add_argument("--problem", required=True, help="a problem's name, or a path")
-    parser.add_argument("--solution", required=True, help="a solution's name, or a path")
+    parser.add_argument("--problem", required=True, action=Once, help="a problem's name, or a path")
+    parser.add_argument(
+        "--solution", required=True, action=Once, help="a solution's name, or a path"
+    )
     parser.add_argument("--device", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--dtype", help="float32, float16, bfloat16 or float64")
     parser.add_argument("--size", help="auto, full, or a size that the problem names")
@@ -120,6 +142,7 @@ def _profile(options: argparse.Namespace, mode: str | None) -> Profile:
 
 
 COMMANDS: dict[str, Callable[[list[str]], Outcome]] = {
+    "recompute": again,
     "report": show,
     "explain": tell,
     "profile": kernels,

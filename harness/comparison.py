@@ -113,7 +113,9 @@ def compare(frames: Sequence[tuple[str, pd.DataFrame]], notes: Sequence[str] = (
             label = _letters(len(sides))
             sides.append(Side(label=label, device_name=device, file=file, rows=own))
     if not sides:
-        raise RequestError("there are no rows to compare: evaluate something first")
+        raise RequestError(
+            f"no rows in {', '.join(file for file, _ in frames)}: evaluate something first"
+        )
     entries = _join(sides)
     return Comparison(
         sides=tuple(sides),

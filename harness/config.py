@@ -263,7 +263,8 @@ def _checked(key: str, value: object) -> object:
         if isinstance(value, int) or exponent:
             right = float(str(value))
     if not allowed(right):
-        raise RequestError(f"{key} is {value!r}: it must be {wanted}")
+        shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else repr(value)
+        raise RequestError(f"{key} is {shown or 'empty'}: it must be {wanted}")
     return right
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeGuard
 
-from harness.errors import ProblemError, RequestError
+from harness.errors import ProblemError, RequestError, hint
 
 FULL = "full"  # the size of the constants as written
 STATED = re.compile(r"[A-Za-z_]\w*=\d{1,18}(,[A-Za-z_]\w*=\d{1,18})*")
@@ -46,7 +46,9 @@ def at_size(source: str, path: str, size: str) -> ast.Module:
         replaced |= _replace(node, overrides)
     if missing := set(overrides) - replaced:
         if STATED.fullmatch(size):
-            raise RequestError(f"{path} assigns no {', '.join(sorted(missing))}")
+            known = {name for node in _assignments(tree) for name in _targets(node)} - {"SIZES"}
+            first = min(missing)
+            raise RequestError(f"{path} has no constant {first!r}: {hint(first, known, 'names')}")
         raise ProblemError(
             f"SIZES[{size!r}] sets {sorted(missing)}, which the file never assigns", path=path
         )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from harness import nvml
 from harness.errors import MachineError, RequestError, hint
 
 CPU = "cpu"
+_NAME = re.compile(r"cpu|all|\d+(:\d+)?|(GPU|MIG)-[\w./-]+")
 _SYSFS = Path("/sys")
 
 
@@ -49,7 +51,14 @@ def parse(text: str, known: Mapping[str, Place] | None = None) -> list[Place]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise RequestError("--devices names no device: all, numbers, UUIDs, or cpu,cpu")
-    if all(name == CPU for name in names):
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise RequestError(
+                f"--devices names {name!r}: take all, numbers or UUIDs as nvidia-smi -L has, or cpu"
+            )
+    if CPU in names:
+        if set(names) != {CPU}:
+            raise RequestError("--devices names cpu beside GPUs: a run is of one kind of device")
         return [Place(name=f"cpu {n}", visible="") for n in range(len(names))]
     known = gpus() if known is None else known
     if not known:

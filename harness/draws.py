@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from harness.mixing import Mix
-from harness.trees import map_tensors, walk_tensors
+from harness.trees import inexact, map_tensors, once, walk_tensors
 
 GUARD = 4096  # elements before and after a guarded tensor; keeps its alignment
 _CHUNK = 1 << 26  # elements; bounds the temporaries of a variation
@@ -105,13 +105,19 @@ VARIATIONS: dict[str, Callable[[torch.Tensor, torch.Generator], None]] = {
 
 
 def vary(inputs: list[Any], draw: Draw) -> None:
-    """Apply the variation of `draw`, in place, to each floating tensor of `inputs`."""
+    """Apply the variation of `draw`, in place, to each floating tensor of `inputs`, and to the
+    real and imaginary parts of each complex one."""
     change = VARIATIONS[draw.variation]
     if change is _as_given:  # no random numbers either: tensors without data have none
         return
     for path, tensor in walk_tensors(inputs, ""):
-        if tensor.is_floating_point() and tensor.numel() and tensor.is_contiguous():
-            change(tensor, generator(draw.seed, path, tensor.device))
+        if inexact(tensor) and tensor.numel():
+            values = once(tensor)
+            dense = values.contiguous()
+            parts = torch.view_as_real(dense) if dense.is_complex() else dense
+            change(parts, generator(draw.seed, path, tensor.device))
+            if not values.is_contiguous():
+                values.copy_(dense)
 
 
 def generator(seed: int, path: str, device: torch.device) -> torch.Generator:
@@ -181,7 +187,7 @@ def lay_out(inputs: list[Any], draw: Draw) -> list[Any]:
 
 def _filled(tensor: torch.Tensor, count: int) -> torch.Tensor:
     """A flat buffer like `tensor` that holds NaN, or the tensor's own values again and again."""
-    if tensor.is_floating_point() or tensor.is_complex():
+    if inexact(tensor):
         return torch.full((count,), math.nan, dtype=tensor.dtype, device=tensor.device)
     repeats = math.ceil(count / max(1, tensor.numel()))
     return tensor.reshape(-1).repeat(repeats)[:count].clone()
@@ -205,10 +211,13 @@ def grad_outputs(
     """
     grads = {}
     for path, output in outputs.items():
-        grad = torch.empty(output.shape, dtype=torch.float32, device=output.device)
+        shape = (*output.shape, 2) if output.is_complex() else output.shape  # both parts
+        grad = torch.empty(shape, dtype=torch.float32, device=output.device)
         source = generator(draw.seed, path, output.device)
         grad.normal_(generator=source)
-        if grad.numel() == 1 or draw.layout == "expanded":
+        if output.numel() == 1 or draw.layout == "expanded":
             grad = torch.where(grad < 0, -1.0, 1.0) * (0.5 + _uniform(source))
-        grads[path] = GRAD_LAYOUTS[draw.layout](grad.to(dtype).to(output.dtype))
+        grad = grad.to(dtype).to(output.dtype.to_real())
+        grad = torch.view_as_complex(grad) if output.is_complex() else grad
+        grads[path] = GRAD_LAYOUTS[draw.layout](grad)
     return grads

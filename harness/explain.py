@@ -8,6 +8,7 @@ but, where asked for, a profile.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from harness.report import MEMORY, TIME, is_number, one_line, pair, quantity, sp
 from harness.report_compare import MODE_NAMES
 from harness.sides import PlainRow
 
+NAMED = 10  # results that are there, of a problem without the one that was asked for
 LOG_LINES = 12  # quoted of a log
 NEAR_LIMIT, FAR_FROM_LIMIT = 0.9, 0.5  # fractions of the limit
 _DIAGNOSTIC = re.compile(r"\berror\b|undefined (reference|symbol)|fatal|cannot find", re.I)
@@ -49,17 +51,24 @@ def find(
         for side in (comparison.read(paths).sides if paths else ())
         for row in side.rows
         if row["problem"] in problems
-        and row["solution"] in names
+    ]
+    found = [
+        row
+        for row in rows
+        if row["solution"] in names
         and size in (None, row["size"])
         and dtype in (None, row["dtype"])
     ]
-    if not rows:
+    if not found:
+        there = sorted({f"{r['solution']} ({r['size']}, {r['dtype']})" for r in rows})
+        wanted = " ".join([f"{problem} / {solution}", *filter(None, (size, dtype))])
+        then = ["--problem", problem, "--solution", solution]
         raise RequestError(
-            f"there is no result of {problem} / {solution} in "
-            f"{', '.join(map(str, paths)) or 'results/'}: evaluate it first with "
-            f"python run_eval.py --problem {problem} --solution {solution}"
+            f"there is no result of {wanted} in {', '.join(map(str, paths)) or 'results/'}"
+            + (f", which has {', '.join(map(one_line, there[:NAMED]))}" if there else "")
+            + f"; evaluate it first: python run_eval.py {shlex.join(then)}"
         )
-    return max(rows, key=lambda row: str(row["time"] or ""))
+    return max(found, key=lambda row: str(row["time"] or ""))
 
 
 # --- the story ----------------------------------------------------------------------------------
@@ -71,7 +80,7 @@ def story(row: PlainRow, folders: Sequence[Path], profile: Profile | None = None
     Logs are looked for in logs/ of `folders`, as `page.log_file` does.
     """
     status = str(row["status"])
-    means, _ = meanings.meaning(status)
+    means, _ = meanings.meaning(row)
     found = page.log_file(row, folders)
     log = found.read_text(encoding="utf-8", errors="replace") if found else ""
     wrong = status in (Status.WRONG_OUTPUT.value, Status.WRONG_GRADIENT.value)
@@ -148,7 +157,7 @@ def _bounds(row: PlainRow) -> Iterator[str]:
 
 def _next(row: PlainRow) -> Iterator[str]:
     """What to try, the most telling first."""
-    _, advice = meanings.meaning(str(row["status"]))
+    _, advice = meanings.meaning(row)
     if advice:
         yield advice
     share, own, reference = (
@@ -230,12 +239,11 @@ def _told(mode: str, figures: dict[str, Any]) -> str:
         parts.append("no speedup is credited")
     if is_number(figures["limit_ms"]):
         limit = quantity(figures["limit_ms"], TIME)
-        parts.append(f"{figures['limit_fraction']:.0%} of the limit, {limit}")
+        parts.append(f"{figures['limit_fraction']:.0%} of the limit ({limit})")
     if is_number(figures["least_bytes"]):
         moved = quantity(figures["least_bytes"] / 2**20, MEMORY)
-        parts.append(
-            f"{moved} at least, {plots.rate(figures['least_bytes'], figures['solution_ms'])}B/s"
-        )
+        rate = plots.rate(figures["least_bytes"], figures["solution_ms"])
+        parts.append(f"moves {moved} at least: {rate}B/s")
     if figures["least_flops"]:
         rate = plots.rate(figures["least_flops"], figures["solution_ms"])
         parts.append(f"{rate}FLOP/s")

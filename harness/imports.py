@@ -80,8 +80,8 @@ def load(path: Path, folder: Path, columns: Mapping[str, str | None] | None = No
     Raises `RequestError` where nothing can be read or is meant to be there already, and
     `MachineError` where nothing can be written.
     """
-    if folder.exists() and any(folder.iterdir()):
-        raise RequestError(f"{folder} is not empty: name a new folder with --to")
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise RequestError(f"{folder} is no empty folder: name a new one with --to")
     chosen = {key: name for key, name in (columns or {}).items() if name}
     found = Imported(folder=folder)
     try:

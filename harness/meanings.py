@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from harness.records import Status
+from collections.abc import Mapping
+
+from harness.records import QUICK, Status, Value
 
 #: Status -> (what it means, what to try next).
 MEANING: dict[Status, tuple[str, str]] = {
@@ -87,7 +89,7 @@ FLAGS: dict[str, str] = {
     "work_moved": "work was moved from one phase to another: forward_backward is what counts",
     "quick": "a quick look: the backward was left out, the times are coarse",
     "compile_stored": "torch.compile's time is of an earlier run; eager takes what it took then",
-    "library_only": "only kernels of PyTorch's libraries ran",
+    "library_only": "kernels of PyTorch's libraries took 99 % of the time or more",
     "full_headers": "built against all of torch's headers, which takes longer (docs/builds.md)",
     "no_float64": "too large for a float64 reference: precision was judged at a smaller size",
     "left_out": "a check that makes no sense for the problem, and was left out",
@@ -98,14 +100,30 @@ FLAGS: dict[str, str] = {
     "aligned_only": "raises for inputs that are not aligned: vector loads need a scalar path",
     "contiguous_gradient_only": "raises for gradients that are not contiguous",
     "reference_not_finite": "the reference itself gives values that are not finite",
-    "timed_outputs_not_compared": "the problem is random: outputs of timed calls were not compared",
+    "timed_outputs_not_compared": "outputs of timed calls were not compared: the problem is random "
+    "(by the judge's clock they were), changes its inputs, or keeps a state",
 }
 
 
-def meaning(status: str) -> tuple[str, str]:
-    """(what a verdict means, what to try next); empty for one that this version does not know."""
+#: What `forward_only` means of a row with the flag `quick`.
+QUICK_LOOK = (
+    "the forward is right; a quick look leaves the backward out; only the forward's speedup counts",
+    "evaluate it without --quick: backward, compiled baseline, memory and the limit are missing",
+)
+
+
+def meaning(row: Mapping[str, Value]) -> tuple[str, str]:
+    """(what a row's verdict means, what to try next); empty for one that is not known here."""
+    if is_quick_look(row):
+        return QUICK_LOOK
     known = {one.value: text for one, text in MEANING.items()}
-    return known.get(status, ("", ""))
+    return known.get(str(row["status"]), ("", ""))
+
+
+def is_quick_look(row: Mapping[str, Value]) -> bool:
+    """Whether it is `forward_only` since nobody asked for the backward."""
+    flags = str(row["flags"] or "").split()
+    return row["status"] == Status.FORWARD_ONLY.value and QUICK in flags
 
 
 def flag_meaning(flag: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from harness.trees import walk_tensors
+from harness.trees import inexact, walk_tensors
 
 FEW_ROWS = 8  # below, elements are mixed in place of rows
 FACTORS = (0.9, 1.0)
@@ -36,10 +36,12 @@ class Mix:
 @dataclass(frozen=True, kw_only=True)
 class Renewal:
     """How timed calls may get new values: `mix`: as mixtures of two draws; `touch`: in part,
-    which needs mixtures and a function that leaves its inputs as they are."""
+    which needs mixtures and a function that leaves its inputs as they are. `seeded`: calls by the
+    judge's clock draw random numbers of their own, each from the seed of its first draw."""
 
     mix: bool = True
     touch: bool = False
+    seeded: bool = False
 
 
 def mixes(seed: int, seeds: list[int], count: int, *, mix: bool) -> list[tuple[int, Mix]]:
@@ -72,7 +74,7 @@ def touches(seed: int, before: list[tuple[int, Mix]], seeds: list[int]) -> list[
 
 def stretch(tensor: torch.Tensor, mix: Mix) -> torch.Tensor:
     """The part of `tensor` that `mix` replaces, as a view; empty for integers and single values."""
-    if tensor.ndim == 0 or not tensor.numel() or not tensor.is_floating_point():
+    if tensor.ndim == 0 or not tensor.numel() or not inexact(tensor):
         return tensor.new_empty(0)
     if tensor.shape[0] < FEW_ROWS and tensor.is_contiguous():
         tensor = tensor.view(-1)
@@ -86,7 +88,7 @@ def stretch(tensor: torch.Tensor, mix: Mix) -> torch.Tensor:
 def put(source: torch.Tensor, mix: Mix, into: torch.Tensor) -> None:
     """Write the values of `source`, times the factor, over `into`, of the same shape: a tensor of
     inputs, or a stretch of one."""
-    if source.ndim and source.is_floating_point():
+    if source.ndim and inexact(source):
         torch.mul(source, mix.factor, out=into)
     else:
         into.copy_(source)

@@ -1,5 +1,7 @@
-"""NVIDIA's management library (NVML). All that it tells is optional: a machine without a driver has
-none, and a container or a part of a card (MIG) is not told everything."""
+"""NVIDIA's management library (NVML), where there is one: all that it tells is optional.
+
+A machine without a driver has none, and a container or a part of a card (MIG) is not told all.
+"""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ TEMPLATES = Path(__file__).resolve().parent / "templates" / "report"
 LOG_HEAD, LOG_TAIL = 6000, 3000
 #: Modes with a column of their own in a leaderboard.
 BOARD_MODES = ("forward", "backward", "forward_backward")
+TEXTS = ("solution", "verdict")  # cells that are no figures
 ENVIRONMENT = (*ENVIRONMENT_COLUMNS, "isolation", "settings_digest", "harness_version")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -61,6 +62,11 @@ class Line:
     facts: Sequence[tuple[str, str]]
     spreads: Sequence[plots.Spread]
     log: str
+
+    @property
+    def blank(self) -> bool:
+        """Whether it has no figure at all: its message then stands in their place."""
+        return all(cell == NOTHING for name, cell in self.cells.items() if name not in TEXTS)
 
     def sort(self, name: str) -> float | str:
         """The figure to sort by: a column, or that of the mode which times are shown of."""
@@ -100,6 +106,7 @@ def html(paths: Sequence[Path]) -> str:
         style=Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        axis=axis,
         boards=_boards(lines),
         lines=lines,
         sides=found.sides,
@@ -119,8 +126,7 @@ def _name(row: PlainRow) -> str:
 
 
 def _line(number: int, side: int, row: PlainRow, axis: plots.Axis, folders: Sequence[Path]) -> Line:
-    status = str(row["status"])
-    means, advice = meanings.meaning(status)
+    means, advice = meanings.meaning(row)
     flags = str(row["flags"] or "").split()
     return Line(
         number=number,
@@ -128,7 +134,7 @@ def _line(number: int, side: int, row: PlainRow, axis: plots.Axis, folders: Sequ
         row={name: one_line(v) if isinstance(v, str) else v for name, v in row.items()},
         cells=report.cells(row),
         ratios={mode: _ratio(row, mode, axis) for mode in BOARD_MODES},
-        tone=_tone(status),
+        tone=_tone(row),
         means=means,
         advice=advice,
         flags=[(one_line(flag), meanings.flag_meaning(flag)) for flag in flags],
@@ -139,12 +145,12 @@ def _line(number: int, side: int, row: PlainRow, axis: plots.Axis, folders: Sequ
     )
 
 
-def _tone(status: str) -> str:
+def _tone(row: PlainRow) -> str:
     """good, bad, or neither."""
-    if status == Status.PASS.value:
+    if row["status"] == Status.PASS.value:
         return "good"
-    known = {one.value for one in Status if one.fine}
-    return "plain" if status in known else "bad"
+    fine = row["status"] in {one.value for one in Status if one.fine}
+    return "plain" if fine or meanings.is_quick_look(row) else "bad"
 
 
 def _ratio(row: PlainRow, mode: str, axis: plots.Axis) -> Ratio:
@@ -269,7 +275,7 @@ def _across(found: Comparison) -> dict[str, list[str]]:
         "changes": [line for pair in found.pairs for line in report_compare.changed(pair)],
         "means": [
             f"{MODE_NAMES.get(mean.mode, mean.mode)}, {mean.size}, {mean.dtype}, "
-            f"{mean.count} row(s): "
+            f"{report.counted(mean.count, 'row')}: "
             + ", ".join(f"{label} {value:.3g}" for label, value in mean.values.items())
             for mean in (found.means if count > 1 else ())
         ],

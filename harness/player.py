@@ -16,7 +16,7 @@ import torch
 from harness.binding import Binding
 from harness.draws import generator, grad_outputs, surroundings
 from harness.problem import Instance
-from harness.trees import map_tensors, text_keys, walk_tensors
+from harness.trees import inexact, map_tensors, once, text_keys, walk_tensors
 from harness.trial import Call, Played, Result, Trial
 
 
@@ -99,7 +99,7 @@ class Player:
         if previous is not None and call.inputs == "refilled":
             into = dict(walk_tensors(previous.inputs, ""))
             for path, tensor in walk_tensors(inputs, ""):
-                into[path].copy_(tensor)
+                once(into[path]).copy_(once(tensor))
             inputs = previous.inputs
         leaves = self.instance.leaves(inputs) if call.grad else {}
         leaves = {n: leaf for n, leaf in leaves.items() if needs is None or n in needs}
@@ -163,7 +163,7 @@ class Player:
                 if name in own:
                     own[name].copy_(tensor)
             for name, tensor in fresh.parameters().items():
-                if name in own and tensor.is_floating_point():
+                if name in own and inexact(tensor):
                     own[name].copy_(_varied(tensor, seed, name))
         try:
             yield
@@ -217,6 +217,8 @@ def _restore(tensors: dict[str, torch.Tensor], values: dict[str, torch.Tensor]) 
 def _varied(tensor: torch.Tensor, seed: int, name: str) -> torch.Tensor:
     """Each value by its own factor exp(normal / 5), plus up to some tenths of the typical size;
     what was positive stays so."""
+    if tensor.is_complex():
+        return torch.view_as_complex(_varied(torch.view_as_real(tensor), seed, name))
     source = generator(seed, name, tensor.device)
     draw = torch.empty(tensor.shape, dtype=torch.float32, device=tensor.device)
     factor = torch.exp(draw.normal_(generator=source) / 5)

@@ -10,12 +10,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.records import MODES, Timing, Value
-from harness.report import TIME, is_number, quantity
+from harness.report import TIME, is_number, one_line, quantity
 from harness.sides import PlainRow
 
 BAR_WIDTH = 100.0
-WIDTH, HEIGHT = 960.0, 340.0  # of the roofline
-LEFT, RIGHT, TOP, BOTTOM = 52.0, 12.0, 26.0, 38.0  # its margins
+WIDTH, HEIGHT = 960.0, 360.0  # of the roofline
+LEFT, RIGHT, TOP, BOTTOM = 52.0, 12.0, 50.0, 38.0  # its margins
+COLUMN_WIDTH = 10.0  # points so near to each other have one name
+NAME_LENGTH, LETTER_WIDTH = 28, 6.2
 STRIP_WIDTH, STRIP_ROW = 340.0, 9.0  # of the raw samples: a line an epoch
 DEVIATIONS = 41  # bars of a histogram
 #: Modes on the roofline; the one without grad and the one with it would lie on each other.
@@ -98,10 +100,20 @@ class Tick:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Name:
+    """What the points below it are of."""
+
+    x: float
+    y: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Roofline:
     """Fraction of the physical limit over the least time that the device needs."""
 
     points: Sequence[Point]
+    names: Sequence[Name]
     x_ticks: Sequence[Tick]
     y_ticks: Sequence[Tick]
     roof: float
@@ -113,7 +125,8 @@ def roofline(rows: Sequence[tuple[int, str, PlainRow]]) -> Roofline | None:
         (number, side, name, mode, row, float(fraction), float(fraction) * float(time))
         for number, (side, name, row) in enumerate(rows)
         for mode in ROOFLINE_MODES
-        if is_number(fraction := row[f"{mode}_limit_fraction"])
+        if is_number(row[f"{mode}_speedup"])  # what is not credited may never have been
+        and is_number(fraction := row[f"{mode}_limit_fraction"])
         and is_number(time := row[f"{mode}_solution_ms"])
         and fraction * time > 0
     ]
@@ -121,7 +134,7 @@ def roofline(rows: Sequence[tuple[int, str, PlainRow]]) -> Roofline | None:
         return None
     leasts = [least for *_, least in found]
     x = Axis(low=min(leasts) / 1.5, high=max(leasts) * 1.5, start=LEFT, end=WIDTH - RIGHT)
-    most = max(1.1, *(fraction for *_, fraction, _ in found))
+    most = max(1.0, *(fraction for *_, fraction, _ in found))
 
     def y(fraction: float) -> float:
         return round(HEIGHT - BOTTOM - fraction / most * (HEIGHT - BOTTOM - TOP), 2)
@@ -143,10 +156,32 @@ def roofline(rows: Sequence[tuple[int, str, PlainRow]]) -> Roofline | None:
         )
     return Roofline(
         points=points,
+        names=_names(zip(points, (str(row["problem"]) for *_, row, _, _ in found), strict=True)),
         x_ticks=[Tick(at=x.at(t), text=quantity(t, TIME)) for t in _ticks(x)],
         y_ticks=[Tick(at=y(part / 4), text=f"{part / 4:.0%}") for part in range(5)],
         roof=y(1.0),
     )
+
+
+def _names(points: Iterable[tuple[Point, str]]) -> list[Name]:
+    """Above the roof the problems of the points that stand in a column, in two lines, where they
+    fit; the first come first."""
+    columns: list[tuple[float, list[str]]] = []
+    for point, problem in sorted(points, key=lambda pair: pair[0].x):
+        if not columns or point.x - columns[-1][0] > COLUMN_WIDTH:
+            columns.append((point.x, []))
+        columns[-1][1].append(problem)
+    ends = {TOP - 10.0: 0.0, TOP - 24.0: 0.0}  # height -> how far it is written upon
+    found = []
+    for x, problems in columns:
+        text = one_line(", ".join(sorted(set(problems))))
+        text = text if len(text) <= NAME_LENGTH else f"{text[: NAME_LENGTH - 1]}…"
+        half = len(text) * LETTER_WIDTH / 2
+        middle = min(max(x, half), WIDTH - half)
+        if room := [y for y, end in ends.items() if middle - half >= end]:
+            ends[room[0]] = middle + half + LETTER_WIDTH
+            found.append(Name(x=round(middle, 2), y=room[0], text=text))
+    return found
 
 
 def _ticks(axis: Axis) -> list[float]:

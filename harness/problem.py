@@ -12,22 +12,29 @@ import inspect
 import random
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from torch.nn.parameter import is_lazy
 
 from harness import constants
 from harness.constants import FULL, sizes
 from harness.draws import VARIATIONS, Draw, lay_out, vary
 from harness.errors import ProblemError
 from harness.mixing import mix_in
-from harness.trees import map_tensors, walk_tensors
+from harness.trees import apart, inexact, map_tensors, walk_tensors
 
 __all__ = ["FULL", "Draw", "Instance", "sizes"]
 
 _T = TypeVar("_T")
+_CASTS = {
+    torch.float64: "double",
+    torch.float32: "float",
+    torch.float16: "half",
+    torch.bfloat16: "bfloat16",
+}
 
 
 class Instance:
@@ -46,11 +53,15 @@ class Instance:
         self.dtype = dtype
         self.device = device
         self._made_on = self._drawn_on = device
+        self._weights: set[str] = set()  # names, once a model was made
         self._source = source
         self._module = _execute(source, path, size)
         for name in ("Model", "get_inputs"):
             if not callable(self._module.get(name)):
                 raise ProblemError(f"the problem file defines no {name}", path=path)
+        model = self._module["Model"]
+        if not isinstance(model, type) or not issubclass(model, torch.nn.Module):
+            raise ProblemError("Model is not a class of torch.nn.Module", path=path)
         arguments = [
             parameter
             for parameter in inspect.signature(self._module["Model"].forward).parameters.values()
@@ -84,11 +95,15 @@ class Instance:
 
     @property
     def tolerances(self) -> dict[torch.dtype, tuple[float, float]]:
-        """The file's own `TOLERANCES`: dtype -> (rtol, atol)."""
-        return {
-            getattr(torch, str(k).removeprefix("torch.")): (float(v[0]), float(v[1]))
-            for k, v in self._module.get("TOLERANCES", {}).items()
-        }
+        """The file's own `TOLERANCES`: dtype -> (rtol, atol). Raises `ProblemError`."""
+        try:
+            return {
+                getattr(torch, str(dtype).removeprefix("torch.")): (float(rtol), float(atol))
+                for dtype, (rtol, atol) in self._module.get("TOLERANCES", {}).items()
+            }
+        except (TypeError, ValueError, AttributeError):
+            text = 'TOLERANCES must be such as {"float32": (1e-4, 1e-6)}: rtol and atol by dtype'
+            raise ProblemError(text, path=self.path) from None
 
     def construct(self, cls: type[torch.nn.Module] | Callable[..., Any], seed: int) -> Any:
         """`cls` of `get_init_inputs()` on the device, its random numbers drawn from `seed`.
@@ -102,7 +117,14 @@ class Instance:
             arguments, options = self._arguments(given)
             model = cls(*arguments, **options)
         is_module = isinstance(model, torch.nn.Module)
-        return model.to(device=self.device, dtype=self.dtype) if is_module else model
+        if not is_module:
+            return model
+        # `.to(dtype)` would leave of complex weights the real part.
+        model = getattr(model.to(device=self.device), _CASTS[self.dtype])()
+        if any(is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
+            with torch.no_grad():
+                model(*self.drawn(seed))  # its first call gives them their shapes
+        return model
 
     def _arguments(self, given: Any) -> tuple[list[Any], dict[str, Any]]:
         """What `get_init_inputs` returned, as positional and keyword arguments.
@@ -133,18 +155,22 @@ class Instance:
 
         def make(where: torch.device) -> torch.nn.Module:
             self._made_on = where
-            model: torch.nn.Module = self.guard(
-                "Model", lambda: self.construct(self._module["Model"], seed)
-            )
+            with _uninitialised_is_nan():
+                model: torch.nn.Module = self.guard(
+                    "Model", lambda: self.construct(self._module["Model"], seed)
+                )
             return model
 
-        return self._where_it_can(self._made_on, make)
+        model = self._where_it_can(self._made_on, make)
+        self._weights = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
+        return model
 
     def inputs(self, draw: Draw) -> list[Any]:
         """The forward arguments of `draw`, on the device, cast, varied. No grad is required."""
         with torch.no_grad():
             inputs = self.drawn(draw.seed)
             if draw.mix is not None:
+                inputs = apart(inputs)  # as those of timed calls are
                 mix_in(inputs, self.drawn(draw.mix.seed), draw.mix)
             vary(inputs, draw)
             return lay_out(inputs, draw)
@@ -180,18 +206,26 @@ class Instance:
             raise error
 
     def input_names(self, inputs: list[Any]) -> list[str]:
-        """What `inputs` are called: forward's arguments, then `input3`, `input4`, ..."""
+        """What `inputs` are called: forward's arguments, then `input3`, `input4`, ...
+
+        One that has the name of a weight is called `NAME (input)`.
+        """
+        names = self._arguments_for(inputs)
+        return [f"{name} (input)" if name in self._weights else name for name in names]
+
+    def _arguments_for(self, inputs: list[Any]) -> list[str]:
         extra = range(len(self.argument_names), len(inputs))
         return [*self.argument_names, *(f"input{i}" for i in extra)][: len(inputs)]
 
     def leaves(self, inputs: list[Any]) -> dict[str, torch.Tensor]:
-        """The floating tensors among `inputs` whose gradients are checked, by name."""
+        """The floating and complex tensors among `inputs` whose gradients are checked, by name."""
+        arguments, names = self._arguments_for(inputs), self.input_names(inputs)
         return {
             path: tensor
-            for name, value in zip(self.input_names(inputs), inputs, strict=True)
-            if self.grad_inputs is None or name in self.grad_inputs
+            for argument, name, value in zip(arguments, names, inputs, strict=True)
+            if self.grad_inputs is None or argument in self.grad_inputs
             for path, tensor in walk_tensors(value, name)
-            if tensor.is_floating_point()
+            if inexact(tensor)
         }
 
     def _kept(self) -> set[int]:
@@ -220,6 +254,18 @@ class Instance:
             raise ProblemError(
                 f"{what} failed: {kind}: {error}", path=self.path, line=_line_in(error, self.path)
             ) from error
+
+
+@contextlib.contextmanager
+def _uninitialised_is_nan() -> Iterator[None]:
+    """What `torch.empty` gives is NaN: else judge and worker would have other weights where a
+    file does not initialise them."""
+    mode = torch.get_deterministic_debug_mode()
+    torch.set_deterministic_debug_mode("warn")
+    try:
+        yield
+    finally:
+        torch.set_deterministic_debug_mode(mode)
 
 
 def _seed(seed: int) -> None:

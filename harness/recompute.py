@@ -46,9 +46,10 @@ def compare(path: Path, raw: Path) -> list[Comparison]:
 
     Raises `RequestError` where `path` is no results file or `raw` no folder.
     """
+    rows = results.plain(results.read(path))
     if not raw.is_dir():
         raise RequestError(f"no folder of raw samples {raw}: name another with --raw")
-    compared = [_compare(row, raw) for row in results.plain(results.read(path))]
+    compared = [_compare(row, raw) for row in rows]
     return [
         c for c in compared if c.differences is not None or {*_stated(c.row).values()} != {None}
     ]

@@ -106,6 +106,11 @@ def pair(first: Value, second: Value, units: Units, joint: str) -> str:
     return f"{texts[0]} {joint} {texts[1]}"
 
 
+def counted(number: int, what: str) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def one_line(text: str) -> str:
     """`text` without line breaks, terminal codes or marks that turn the direction of writing."""
     return _UNPRINTABLE.sub(" ", text).strip()
@@ -207,7 +212,7 @@ def _fitting(
         for key in shown:
             _add_column(made, key, text(COLUMNS[key]))
         for row, values in zip(rows, texts, strict=True):
-            styles = {"verdict": _style(row.verdict.status)}
+            styles = {"verdict": _style(row)}
             made.add_row(*(text(values[key], styles.get(key, "")) for key in shown))
         return made
 
@@ -233,5 +238,5 @@ def _add_column(table: Table, key: str, header: Text) -> None:
         table.add_column(header, justify="left" if key == "verdict" else "right", no_wrap=True)
 
 
-def _style(status: Status) -> str:
-    return "green" if status is Status.PASS else "dim" if status.fine else "red"
+def _style(row: Row) -> str:
+    return "green" if row.verdict.status is Status.PASS else "dim" if row.fine else "red"

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from harness.changes import Change, Kind, RunPair
 from harness.comparison import Comparison, Entry
-from harness.report import ASCII, NOTHING, TIME, one_line, quantity, speedup
+from harness.report import ASCII, NOTHING, TIME, counted, one_line, quantity, speedup
 from harness.sides import Difference, PlainRow, Side
 
 WIDTH = 100  # characters; a wider terminal gets no wider tables
@@ -106,7 +106,7 @@ def _mean_grid(comparison: Comparison) -> list[Grid]:
 def legend(comparison: Comparison) -> list[str]:
     """A line for each side, then what differs, then what was left out."""
     lines = [
-        f"{s.label}: {s.device_name} ({s.file}, {len(s.rows)} rows, newest {s.newest})"
+        f"{s.label}: {s.device_name} ({s.file}, {counted(len(s.rows), 'row')}, newest {s.newest})"
         for s in comparison.sides
     ]
     lines += [_difference(difference) for difference in comparison.differences]

@@ -37,6 +37,8 @@ from harness.records import (
 SCHEMA_VERSION = 2
 #: What one result is about: of rows that agree in these, the newest counts.
 KEY = ("problem", "solution", "size", "dtype", "device_name")
+#: Columns without which a file is no results file.
+REQUIRED = (*KEY, "status")
 #: Verdicts that say nothing final about the solution, so that a resumed run tries again.
 #: A timeout or a crash is final: `--fresh` repeats it.
 NOT_DONE = (Status.HARNESS_ERROR, Status.REFERENCE_ERROR, Status.SKIPPED, Status.BUILT)
@@ -111,15 +113,19 @@ def _mend(path: Path) -> None:
             files.write(whole, "wb", table.good)
             shutil.copymode(path, whole)
             whole.replace(path)
-            count = table.bad.rstrip(b"\n").count(b"\n") + 1
+            count = _lines(table.bad)
             _log.warning("%s: %d damaged line(s) set aside in %s", path, count, partial.name)
+
+
+def _lines(data: bytes) -> int:
+    return data.rstrip(b"\n").count(b"\n") + 1
 
 
 def read(path: Path) -> pd.DataFrame:
     """The rows of a results file, typed; missing is None in text and NaN or NA in numbers.
 
-    Damaged lines are set aside as `append` does, or only left out where the folder cannot be
-    written. A file of another schema keeps the columns that this one knows.
+    The file stays as it is: damaged lines are left out, with a warning (`append` sets them aside).
+    A file of another schema keeps the columns that this one knows.
     Raises `RequestError` where there is no such file, or it is none of ours.
     """
     try:
@@ -127,16 +133,10 @@ def read(path: Path) -> pd.DataFrame:
             table = lines.decode(file.read())
     except OSError as error:
         raise RequestError(f"cannot read results from {path}: {error.strerror}") from None
-    if not set(KEY) <= set(table.header):
-        raise RequestError(f"{path} is no results file: it lacks the columns {', '.join(KEY)}")
+    if lacking := [name for name in REQUIRED if name not in table.header]:
+        raise RequestError(f"{path} is no results file: it lacks the columns {', '.join(lacking)}")
     if table.bad:
-        mended = False
-        with contextlib.suppress(OSError):  # a folder that only others may write
-            if table.current:
-                _mend(path)
-                mended = True
-        if not mended:
-            _log.warning("%s: damaged lines are left out", path)
+        _log.warning("%s: %d damaged line(s) left out", path, _lines(table.bad))
     return frame_of(table.rows)
 
 
@@ -212,18 +212,23 @@ class Done:
         return max(reversed(rows), key=lambda row: str(row["time"] or ""), default=None)
 
 
+def require_known(values: Mapping[str, Value]) -> None:
+    """Raises `RequestError` for a status or a phase that this version does not know."""
+    for name, known in (("status", Status), ("phase", Phase)):
+        if values[name] not in [one.value for one in known]:
+            raise RequestError(
+                f"the results hold a row with the {name} {values[name]!r}, which this version "
+                "does not know: use the version that wrote it, or another file"
+            )
+
+
 def to_row(values: Mapping[str, Value]) -> Row:
     """The `Row` whose `flat()` is `values`.
 
     Raises `RequestError` for a status or a phase that this version does not know.
     """
     any_of: dict[str, Any] = dict(values)
-    for name, known in (("status", Status), ("phase", Phase)):
-        if any_of[name] not in [one.value for one in known]:
-            raise RequestError(
-                f"the results hold a row with the {name} {any_of[name]!r}, which this version "
-                "does not know: use the version that wrote it, or another --output"
-            )
+    require_known(any_of)
     modes = {
         mode: ModeResult(**{field: any_of[f"{mode}_{field}"] for field in MODE_FIELDS})
         for mode in MODES

@@ -105,11 +105,13 @@ def run_jobs(
     """`execute` for jobs that have been found, on a device that has been chosen."""
     require(context, jobs, build_only=request.build_only)
     output = request.output or results.file_for(context.device.name, request.results_dir)
-    if output.is_dir() or not _can_write(output):
-        raise MachineError(f"{output} cannot be written; choose another with --output")
-    for folder in (context.cache, context.logs):
-        if not _can_write(folder / "any"):
-            raise MachineError(f"{folder} cannot be written; make it a writable folder")
+    if output.is_dir():
+        raise RequestError(f"{output} is a folder: name a CSV file with --output")
+    for place, file in ((output, output), (context.logs, context.logs / "any")):
+        if not _can_write(file):
+            raise MachineError(f"{place} cannot be written; choose another with --output")
+    if not _can_write(context.cache / "any"):
+        raise MachineError(f"{context.cache} cannot be written; make it a writable folder")
     works = [
         Work(
             job=job,
@@ -177,11 +179,14 @@ def size_of(settings: Settings, context: Context, job: Job) -> str:
     largest that fits. The memory in all decides, not what is free: a run that is taken up again
     must come to the same size.
 
-    Raises `RequestError` for a size that the problem does not have.
+    Raises `RequestError` for a size, or a constant, that the problem does not have.
     """
     if job.fault is not None:
         return ""
-    if settings.size == fit.FIT or constants.STATED.fullmatch(settings.size):
+    if settings.size == fit.FIT:
+        return settings.size
+    if constants.STATED.fullmatch(settings.size):
+        constants.at_size(job.problem.source, job.problem.path, settings.size)
         return settings.size
     known = problem.sizes(job.problem.source, job.problem.path)
     if settings.size == "auto":

@@ -25,10 +25,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 def new_problem(name: str, folder: Path) -> Path:
     """Write the skeleton of a problem; its file. Raises `RequestError`, `MachineError`."""
     _require_name(name)
-    folder.mkdir(parents=True, exist_ok=True)
-    known = {
-        Path(known).name.lower(): path for known, path in catalog.find_problems(folder).items()
-    }
+    problems = catalog.find_problems(folder) if folder.is_dir() else {}
+    known = {Path(known).name.lower(): path for known, path in problems.items()}
     if name.lower() in known:
         raise RequestError(f"there is a problem {name!r} already: {known[name.lower()]}")
     return _write(folder / f"{name}.py", _template("problem"))
@@ -100,9 +98,9 @@ def _write(path: Path, text: str) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
-    except FileExistsError:
-        raise RequestError(f"{path} exists: take another name") from None
     except OSError as error:
+        if path.exists():
+            raise RequestError(f"{path} exists: take another name") from None
         raise MachineError(f"cannot write {path}: {error.strerror}") from None
     return path
 

@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import json
 import math
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pandas as pd
 from rich.console import RenderableType
 
 from harness import catalog, exports, imports, metrics, report_metrics, results
+from harness.arguments import add_files, parser_of
 from harness.errors import ProblemError, RequestError
 from harness.records import Value
 from harness.source import read_problem
@@ -25,9 +27,9 @@ OLDER = "older than another row of the same solution"
 
 def import_set(arguments: list[str]) -> Outcome:
     """A published result set -> problem and solution files, and the command that judges them."""
-    parser = argparse.ArgumentParser(
-        prog="run_eval.py import",
-        description="Write the references and candidates of a result set (JSON Lines) as problem "
+    parser = parser_of(
+        "import",
+        "Write the references and candidates of a result set (JSON Lines) as problem "
         "and solution files. Nothing is run, and no claimed verdict is taken over.",
     )
     parser.add_argument("file", type=Path, help="JSON Lines, or one JSON list")
@@ -46,18 +48,18 @@ def import_set(arguments: list[str]) -> Outcome:
     if len(found.notes) > NOTES:
         lines.append(f"and {len(found.notes) - NOTES} more")
     problems = found.problem_dir if found.problems else "KernelBench"
-    where = f"--problem-dir {problems} --solution-dir {found.solution_dir}"
-    return "\n".join([*lines, f"then: python run_eval.py --all {where}"]), 0
+    then = ["--all", "--problem-dir", str(problems), "--solution-dir", str(found.solution_dir)]
+    return "\n".join([*lines, f"then: python run_eval.py {shlex.join(then)}"]), 0
 
 
 def count(arguments: list[str]) -> Outcome:
     """fast_p, pass@k and geometric means of results files."""
-    parser = argparse.ArgumentParser(
-        prog="run_eval.py metrics",
-        description="fast_p, pass@k and geometric means, as KernelBench's users report them, with "
+    parser = parser_of(
+        "metrics",
+        "fast_p, pass@k and geometric means, as KernelBench's users report them, with "
         "and without what is flagged or not_exercised.",
     )
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE.csv", help="results files")
+    add_files(parser)
     parser.add_argument("-p", type=_numbers, default=metrics.THRESHOLDS, help="such as 0,1,2")
     parser.add_argument("-k", type=_wholes, default=(1,), help="of pass@k, such as 1,5,10")
     parser.add_argument("--samples", choices=metrics.SAMPLES, default="first", help="that count")
@@ -88,18 +90,16 @@ def count(arguments: list[str]) -> Outcome:
 
 def export(arguments: list[str]) -> Outcome:
     """Results in another tool's form."""
-    parser = argparse.ArgumentParser(
-        prog="run_eval.py export", description="Results in the form that another tool reads."
-    )
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE.csv", help="results files")
+    parser = parser_of("export", "Results in the form that another tool reads.")
+    add_files(parser)
     parser.add_argument("--format", choices=exports.FORMATS, default="kernelbench")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="a folder")
-    told = "a folder of raw samples, for the spread; default: raw/ beside each file"
-    parser.add_argument("--raw", type=Path, help=told)
+    text = "raw samples, for the spread; default: raw/ beside each file"
+    parser.add_argument("--raw", type=Path, metavar="DIR", help=text)
     options = parser.parse_args(arguments)
-    raw = [options.raw] if options.raw else [file.parent / "raw" for file in options.files]
+    raw = [options.raw] if options.raw else [path.parent / "raw" for path in options.files]
     rows, older = _newest(options.files)
-    done = exports.FORMATS[options.format](rows, options.output, raw)
+    done = exports.FORMATS[options.format](rows, options.output, list(dict.fromkeys(raw)))
     if older:
         done.left_out[OLDER] = older
     lines = [f"wrote {path}" for path in done.files]
@@ -110,10 +110,14 @@ def export(arguments: list[str]) -> Outcome:
 
 
 def _newest(paths: list[Path]) -> tuple[list[dict[str, Value]], int]:
-    """The newest row of each solution in all files, at whatever size; how many were older."""
+    """The newest row of each solution in all files, at whatever size; how many were older.
+    Raises `RequestError`."""
     frame = pd.concat([results.read(path) for path in paths], ignore_index=True)
     newest = results.latest(frame, [name for name in results.KEY if name != "size"])
-    return results.plain(newest), len(frame) - len(newest)
+    rows = results.plain(newest)
+    for row in rows:
+        results.require_known(row)
+    return rows, len(frame) - len(newest)
 
 
 def _problems(folder: Path) -> Iterator[str]:

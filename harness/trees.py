@@ -8,6 +8,37 @@ from typing import Any
 import torch
 
 
+def inexact(tensor: torch.Tensor) -> bool:
+    """Whether its numbers have a fraction: floating-point or complex."""
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def dense(tensor: torch.Tensor) -> bool:
+    """Whether it is a plain array of numbers: not sparse, nested or quantized."""
+    return not (tensor.is_nested or tensor.is_quantized) and tensor.layout is torch.strided
+
+
+def once(tensor: torch.Tensor) -> torch.Tensor:
+    """Each value of an expanded tensor once, as a view that can be written to."""
+    for dim, stride in enumerate(tensor.stride()):
+        if stride == 0 and tensor.shape[dim] > 1:
+            tensor = tensor.narrow(dim, 0, 1)
+    return tensor
+
+
+def apart(values: list[Any]) -> list[Any]:
+    """`values` where none shares memory with another or in itself: of those that do, copies."""
+    seen: set[int] = set()
+
+    def own(tensor: torch.Tensor) -> torch.Tensor:
+        address = tensor.untyped_storage().data_ptr()
+        alone = tensor.is_contiguous() and address not in seen
+        seen.add(address)
+        return tensor if alone else tensor.clone()
+
+    return [map_tensors(own, value) for value in values]
+
+
 def map_tensors(action: Callable[[torch.Tensor], Any], value: Any) -> Any:
     """`value` with `action` applied to each tensor in nested tuples, lists and dicts."""
     if isinstance(value, torch.Tensor):
@@ -33,11 +64,14 @@ def walk_tensors(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def stack(values: list[Any]) -> Any:
-    """Trees of one structure as one tree, whose tensors have a first dimension more.
+    """Trees of one structure as one tree, whose tensors have a first dimension more. Flat ones
+    of different length, as where a shape hangs on values, are filled up with zeros.
 
     Raises `ValueError` where they differ in structure."""
     first = values[0]
     if isinstance(first, torch.Tensor):
+        if first.ndim == 1 and any(value.shape != first.shape for value in values):
+            return torch.nn.utils.rnn.pad_sequence(values, batch_first=True)
         return torch.stack(values)
     if isinstance(first, tuple | list):
         items = [stack(list(column)) for column in zip(*values, strict=True)]

@@ -7,6 +7,7 @@ then the judge plays the same on Model (harness/player.py plays for both).
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,11 +111,24 @@ class Played:
         results = [
             Result(
                 output=result["output"],
-                **{key: dict(value) for key, value in result.items() if key != "output"},
+                carries={path: bool(flag) for path, flag in _items(result.pop("carries"), bool)},
+                **{
+                    key: dict(_items(value, torch.Tensor | None))
+                    for key, value in result.items()
+                    if key != "output"
+                },
             )
-            for result in trees["results"]
+            for result in map(dict, trees["results"])
         ]
         later = list(trees["later"])
         if len(results) != calls or len(later) != (calls if calls > 1 else 0):
             raise ValueError(f"{len(results)} results and {len(later)} outputs for {calls} calls")
-        return cls(results=results, later=later, state=dict(trees["state"]))
+        return cls(results=results, later=later, state=dict(_items(trees["state"], torch.Tensor)))
+
+
+def _items(claim: dict[str, Any], kind: Any) -> Iterator[tuple[str, Any]]:
+    """The items of a dict, of one kind of value. Raises `TypeError` or `AttributeError`."""
+    for name, value in claim.items():
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} is a {type(value).__name__}")
+        yield name, value

@@ -24,7 +24,8 @@ from harness.channel import Channel, ChannelClosed, ChannelError, ChannelTimeout
 
 DTYPES = (
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64,
-    torch.complex128, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
+    torch.complex128, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint64,
+    torch.uint32, torch.uint16, torch.uint8, torch.bool,
 )  # fmt: skip
 
 
@@ -128,8 +129,25 @@ def test_a_tree_arrives_with_its_containers_and_numbers(
 
 def test_views_arrive_as_their_values(ends: tuple[Channel, Channel]) -> None:
     base = torch.arange(24.0).view(4, 6)
-    for view in (base.t(), base[:, 1:3], base[:1].expand(5, 6), base.flip(0)):
-        assert_same(travel(ends, view), view.contiguous())
+    for view in (base.t(), base[:, 1:3], base[:1].expand(5, 6), base.flip(0), base[:1, ::6]):
+        assert_same(travel(ends, view), view.clone())
+    for marked in (torch.randn(3, 2, dtype=torch.complex64).conj(), base.to(torch.cfloat).mH.imag):
+        assert marked.is_conj() or marked.is_neg()
+        assert_same(travel(ends, marked), marked.resolve_conj().resolve_neg())
+
+
+def test_bytes_that_cannot_be_had_are_found_out_before_anything_is_sent(
+    ends: tuple[Channel, Channel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(tensor: torch.Tensor) -> memoryview:
+        raise RuntimeError("no bytes")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(channel, "_bytes_of", fail)
+        with pytest.raises(RuntimeError):
+            ends[0].send({}, {"tree": torch.ones(2)})
+    ends[0].send({"next": 1})
+    assert ends[1].receive(deadline=soon()).body == {"next": 1}
 
 
 def test_one_tensor_twice_arrives_twice(ends: tuple[Channel, Channel]) -> None:

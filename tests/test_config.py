@@ -172,8 +172,8 @@ BAD: list[tuple[str, Any]] = [
 def test_a_bad_value_is_named_with_its_key(tmp_path: Path, key: str, value: object) -> None:
     with pytest.raises(RequestError, match=f"{key} is ") as caught:
         Settings(**{key: value})
-    shown = tuple(value) if isinstance(value, tuple) else value
-    assert repr(shown) in str(caught.value)
+    shown = ", ".join(map(str, value)) or "empty" if isinstance(value, list) else repr(value)
+    assert f"{key} is {shown}: " in str(caught.value)
     path = preset(tmp_path, yaml.safe_dump({key: value}))
     with pytest.raises(RequestError, match=f"mine.yaml: {key} is "):
         load(path, {})

@@ -52,7 +52,7 @@ def test_a_stated_size_sets_constants(size: str, expected: dict[str, Any]) -> No
 
 
 def test_a_constant_that_is_not_there_is_a_wrong_request() -> None:
-    with pytest.raises(RequestError, match="assigns no rows"):
+    with pytest.raises(RequestError, match="has no constant 'rows'"):
         constants.at_size(SOURCE, "x.py", "rows=4")
     with pytest.raises(RequestError, match="has no size 'smoke'"):
         constants.at_size(SOURCE, "x.py", "smoke")

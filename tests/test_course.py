@@ -168,6 +168,17 @@ def test_what_is_taken_from_the_results_is_not_built_again(
     assert fakes.built == ["old", "young"]
 
 
+def test_a_link_that_a_build_has_left_is_not_followed(
+    request_of: Any, fakes: Fakes, tmp_path: Path
+) -> None:
+    run.execute(request_of({"a/old": BUILDS}), Told())
+    (marker,) = (tmp_path / "cache").rglob("ahead-*")
+    marker.unlink()
+    marker.symlink_to(tmp_path / "made by the judge")
+    run.execute(request_of({"a/old": BUILDS}), Told())
+    assert not (tmp_path / "made by the judge").exists()
+
+
 def test_what_an_earlier_run_has_built_is_not_built_ahead_again(
     request_of: Any, fakes: Fakes
 ) -> None:

@@ -43,7 +43,7 @@ def test_devices_by_number_uuid_part_and_kind(text: str, visible: tuple[str, ...
         ("7", "no device '7' here: .*0"),
         ("GPU-1", "no device 'GPU-1'"),  # two begin so
         ("0,GPU-11", "a device twice"),
-        ("0,cpu", "no device 'cpu'"),
+        ("0,cpu", "cpu beside GPUs"),
         ("", "names no device"),
     ],
 )

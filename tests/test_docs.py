@@ -86,7 +86,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             row = make(solution, problem="mse", time=f"2026-01-0{1 + ('after' in name)}T00:00:00Z")
             results.append(tmp_path / name, row)
     monkeypatch.chdir(tmp_path)
-    for module in ("arguments", "cli", "commands", "commands_rows", "doctor"):
+    for module in ("arguments", "commands", "commands_rows", "doctor"):
         monkeypatch.setattr(f"harness.{module}.ROOT", tmp_path)
     places = {"results_dir": tmp_path / "results", "cache_dir": tmp_path / "cache"}
     places |= {f"{kind}_dir": tmp_path / f"{kind}s" for kind in ("problem", "solution")}

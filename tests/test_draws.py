@@ -103,6 +103,16 @@ def test_layouts_do_not_change_the_gradients_drawn() -> None:
     assert all(torch.equal(grad, grads[0]) for grad in grads)
 
 
+def test_gradients_of_complex_outputs_have_two_parts() -> None:
+    output = {"output": torch.zeros(3, 4, dtype=torch.complex64), "one": torch.zeros(1).cfloat()}
+    for layout in LAYOUTS:
+        grads = grad_outputs(output, GradDraw(seed=3, layout=layout), torch.bfloat16)
+        for path, grad in grads.items():
+            assert grad.dtype == torch.complex64
+            assert grad.shape == output[path].shape
+            assert grad.real.count_nonzero() == grad.imag.count_nonzero() == grad.numel()
+
+
 def factors(variation: str, dtype: torch.dtype) -> set[float]:
     found = set()
     for seed in range(60):

@@ -14,6 +14,7 @@ from test_page import make, mode, write
 from harness import cli, explain, meanings, report_profile
 from harness.errors import RequestError
 from harness.judge.profiling import Kernel, Profile
+from harness.metrics import DOUBTS
 from harness.records import MODES, Status
 
 
@@ -88,7 +89,21 @@ def test_flags_are_told_with_their_meaning_and_host_bound_is_what_bounds(tmp_pat
 def test_every_verdict_has_a_meaning_and_all_but_pass_an_advice() -> None:
     assert set(meanings.MEANING) == set(Status)
     assert [s for s, (_, advice) in meanings.MEANING.items() if not advice] == [Status.PASS]
-    assert meanings.meaning("of a later version") == ("", "")
+    assert meanings.meaning(make().flat() | {"status": "of a later version"}) == ("", "")
+
+
+def test_a_quick_look_is_no_missing_backward(tmp_path: Path) -> None:
+    quick, whole = make("quick", status=Status.FORWARD_ONLY, flags=("quick",)), Status.FORWARD_ONLY
+    story, _ = told(tmp_path, quick, solution="quick")
+    assert "leaves the backward out" in story["means"]
+    assert story["next"][0].startswith("evaluate it without --quick")
+    other, _ = told(tmp_path, make(status=whole))
+    assert "there is no backward" in other["means"]
+    assert "autograd.Function" in other["next"][0]
+
+
+def test_every_flag_that_puts_a_credit_in_doubt_has_a_meaning() -> None:
+    assert set(meanings.FLAGS) >= DOUBTS
 
 
 def test_the_newest_row_is_told_and_a_path_names_a_solution_too(tmp_path: Path) -> None:
@@ -100,7 +115,10 @@ def test_the_newest_row_is_told_and_a_path_names_a_solution_too(tmp_path: Path) 
 
 def test_what_was_never_evaluated_is_one_line_that_says_how(tmp_path: Path) -> None:
     paths = write(tmp_path, {"h100": [make()]})
-    with pytest.raises(RequestError, match=r"evaluate it first with python run_eval\.py --problem"):
+    with pytest.raises(
+        RequestError,
+        match=r"has cuda \(full, float32\); evaluate it first: python run_eval\.py --problem",
+    ):
         explain.find(paths, "kl_div", "nobody")
     with pytest.raises(RequestError, match="evaluate it first"):
         explain.find([], "kl_div", "cuda")
@@ -115,7 +133,7 @@ def test_the_command_tells_people_and_programs(
     out = capsys.readouterr().out
     assert "[bold]markup[/bold]" in out
     assert "\x1b" not in out
-    assert cli.main([*call, "--json"]) == 0
+    assert cli.main([*call, "--json", "--size", "auto"]) == 0
     assert json.loads(capsys.readouterr().out)["status"] == "pass"
 
 

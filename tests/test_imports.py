@@ -148,7 +148,9 @@ def test_a_folder_that_is_not_empty_and_a_file_without_rows_are_refused(tmp_path
         load(tmp_path, ["nothing"])
     (tmp_path / "out").mkdir(exist_ok=True)
     (tmp_path / "out" / "x").touch()
-    with pytest.raises(RequestError, match="is not empty"):
+    with pytest.raises(RequestError, match="is no empty folder"):
         load(tmp_path, [])
+    with pytest.raises(RequestError, match="is no empty folder"):
+        imports.load(tmp_path / "set.jsonl", tmp_path / "out" / "x")
     with pytest.raises(RequestError, match="cannot read"):
         imports.load(tmp_path / "missing.jsonl", tmp_path / "new")

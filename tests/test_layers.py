@@ -12,7 +12,7 @@ HARNESS = Path(__file__).resolve().parent.parent / "harness"
 #: Each line may import from lines below it, never from its own line or above.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "api"),
-    ("commands",),
+    ("commands", "options"),
     ("commands_rows", "suites"),
     ("explain", "watch", "host", "cluster"),
     ("doctor", "fitness", "page", "report_profile", "fleet", "judging"),
@@ -39,7 +39,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.headstart",),
     ("judge.toolchain", "judge.sandbox", "judge.compare"),
     ("judge.forkserver", "judge.forker"),
-    ("judge.hints", "judge.warden", "judge.isolation", "judge.fingerprint"),
+    ("judge.hints", "judge.warden", "judge.isolation", "judge.fingerprint", "judge.usage"),
     ("report_metrics", "exports"),
     ("comparison", "scaffold", "metrics", "imports"),
     ("fit",),

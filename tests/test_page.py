@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 import shutil
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness import cli, page, results, samples
+from harness import cli, page, plots, results, samples
 from harness.errors import RequestError
 from harness.records import (
     MODES,
@@ -182,6 +183,50 @@ def test_the_roofline_has_each_mode_of_each_timed_row_once(tmp_path: Path) -> No
     text = page.html(write(tmp_path, {"h100": HOUSE["h100"]}))
     assert len(re.findall(r'class="point', text)) == 4 * 3
     assert "fast on NVIDIA H100 80GB HBM3, forward: 50% of the limit, which is 375 us" in text
+
+
+def test_what_is_not_credited_is_not_on_the_roofline(tmp_path: Path) -> None:
+    claim = make("claim", status=Status.REJECTED, modes=dict.fromkeys(MODES, mode(200.0)))
+    text = page.html(write(tmp_path, {"h100": [make(), claim]}))
+    assert len(re.findall(r'class="point', text)) == 3
+    assert "roofline" not in page.html(write(tmp_path, {"alone": [claim]})).split("</style>")[1]
+
+
+def test_problems_are_named_on_the_roofline_where_there_is_room() -> None:
+    modes = {"forward": mode(2.0)}
+    crowd = [make(problem=f"p{n:02}" * 4, modes=modes).flat() for n in range(9)]  # one column
+    apart = dataclasses.replace(mode(2.0), solution_ms=300.0)
+    far = make(problem="elsewhere", modes={"forward": apart}).flat()
+    drawn = plots.roofline([(0, "x", row) for row in [*crowd, far]])
+    assert drawn
+    near, other = (name.text for name in drawn.names)
+    assert near.startswith("p00p00p00p00, p01")
+    assert (len(near), near[-1]) == (plots.NAME_LENGTH, "…")
+    assert other == "elsewhere"
+    steps = [dataclasses.replace(mode(2.0), solution_ms=1.02**n) for n in range(60)]
+    rows = [make(problem=f"p{n}", modes={"forward": m}).flat() for n, m in enumerate(steps)]
+    drawn = plots.roofline([(0, "x", row) for row in rows])
+    assert drawn
+    for y in {name.y for name in drawn.names}:
+        spans = [(n.x, len(n.text) * plots.LETTER_WIDTH / 2) for n in drawn.names if n.y == y]
+        assert len(spans) > 1
+        for (x, half), (after, after_half) in itertools.pairwise(spans):
+            assert x + half <= after - after_half
+
+
+def test_a_row_without_figures_has_its_message_in_their_place(tmp_path: Path) -> None:
+    crash = make("boom", status=Status.CRASH, message="signal 11")
+    silent = make("odd", status=Status.TIMEOUT)
+    text = page.html(write(tmp_path, {"h100": [make(), crash, silent]}))
+    cells = re.findall(r'<td class="message" colspan="7"[^>]*>(.*?)</td>', text)
+    assert cells == ["signal 11", "a phase took longer than it may"]
+
+
+def test_a_quick_look_is_no_failure(tmp_path: Path) -> None:
+    for flags, tone in ((("quick",), "plain"), ((), "bad")):
+        row = make(status=Status.FORWARD_ONLY, flags=flags)
+        text = page.html(write(tmp_path / tone, {"h100": [row]}))
+        assert f'<span class="verdict {tone}">forward_only</span>' in text
 
 
 def test_what_one_side_lacks_is_said(tmp_path: Path) -> None:
@@ -395,6 +440,8 @@ def test_a_browser_sorts_by_figure_and_by_name(show: Any) -> None:
     window.page.locator("th button:has-text('solution') >> nth=0").focus()
     window.page.keyboard.press("Enter")
     assert window.names() == ["fast", "middle", "slow", "wrong"]
+    window.page.locator("th button:has-text('training peak') >> nth=0").click()
+    assert window.names()[-1] == "wrong"  # it has no such cell
     assert window.complaints == []
 
 
@@ -455,6 +502,10 @@ def test_dark_mode_is_dark_and_print_is_light(show: Any) -> None:
     back, ink = lightness()
     assert back > 240
     assert ink < 60
+    window.page.set_viewport_size({"width": 700, "height": 900})  # of a sheet: still a table
+    displayed = "one => getComputedStyle(one).display"
+    assert window.page.locator("tr.row >> nth=0").evaluate(displayed) == "table-row"
+    assert window.page.evaluate("document.documentElement.scrollWidth") <= 700
     assert not window.page.locator("#filters").is_visible()
     assert window.page.locator("tr.row:visible").count() == 7
 

@@ -131,6 +131,30 @@ def test_an_output_that_is_to_carry_a_gradient_and_does_not_is_told(
         player.play(Trial(calls=(Call(draw=A, grad=G),)))
 
 
+def test_an_input_that_has_the_name_of_a_weight_has_a_gradient_of_its_own() -> None:
+    source = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(3))
+    def forward(self, scale):
+        return 2 * scale + 3 * self.scale
+def get_inputs():
+    return [torch.ones(3)]
+GRAD_INPUTS = ["scale"]
+"""
+    cpu = torch.device("cpu")
+    instance = Instance(source=source, path="p.py", size="full", dtype=torch.float32, device=cpu)
+    binding = Binding.to_itself(instance.model(0))
+    call = Call(draw=Draw(seed=1), grad=GradDraw(seed=2, layout="ones"))
+    (result,) = Player(instance=instance, binding=binding).play(Trial(calls=(call,))).results
+    assert {name: grad.tolist() for name, grad in result.grads.items()} == {
+        "scale (input)": [2.0] * 3,
+        "scale": [3.0] * 3,
+    }
+
+
 def test_backwards_add_up_where_they_are_to(instance: Instance, model: torch.nn.Module) -> None:
     first, second = Call(draw=A, grad=G), Call(draw=A, grad=H, inputs="same")
     apart = [play(instance, model, Call(draw=A, grad=g)).results[0].grads["y"] for g in (G, H)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,20 @@ def test_a_missing_definition_is_named(name: str) -> None:
         make(SIZED.replace(name, "Other"))
 
 
+@pytest.mark.parametrize("model", ["def Model(): return torch.nn.Identity()", "class Model: pass"])
+def test_a_model_that_is_no_module_is_told(model: str) -> None:
+    with pytest.raises(ProblemError, match=r"dir/p.py: Model is not a class of torch.nn.Module"):
+        make(f"import torch\n{model}\nget_inputs = list")
+
+
+@pytest.mark.parametrize(
+    "table", ["{'float32': 1e-3}", "{'fp32': (1, 2)}", "[1e-3]", "{'float32': (1, 'x')}"]
+)
+def test_tolerances_that_are_no_table_are_told(table: str) -> None:
+    with pytest.raises(ProblemError, match="TOLERANCES must be such as"):
+        _ = make(SIZED + f"\nTOLERANCES = {table}").tolerances
+
+
 def test_get_inputs_that_raises_is_told_with_file_and_line() -> None:
     source = model_file(inputs="helper()", extra="def helper():\n    raise KeyError('no such')")
     with pytest.raises(ProblemError, match=r"^dir/p\.py:4: get_inputs failed: KeyError: 'no such'"):
@@ -332,9 +347,29 @@ def test_region_is_one_stretch_of_a_sixteenth() -> None:
 
 
 @pytest.mark.parametrize("variation", VARIATIONS)
-def test_variations_take_empty_scalar_and_strided_tensors(variation: str) -> None:
-    strided = torch.ones(4, 6).t()
-    vary([torch.empty(0), torch.ones(()), strided], Draw(seed=0, variation=variation))
+def test_variations_take_empty_and_scalar_tensors(variation: str) -> None:
+    vary([torch.empty(0), torch.ones(())], Draw(seed=0, variation=variation))
+
+
+@pytest.mark.parametrize("variation", [name for name in VARIATIONS if name != "as_given"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: torch.ones(6, 4).t(),
+        lambda: torch.ones(8, 6)[::2],
+        lambda: torch.ones(4, 1).expand(4, 6),
+        lambda: torch.ones(4, 6, dtype=torch.complex64),
+    ],
+    ids=["transposed", "strided", "expanded", "complex"],
+)
+def test_variations_reach_a_tensor_however_it_lies(
+    variation: str, made: Callable[[], torch.Tensor]
+) -> None:
+    tensor = made()
+    layout = tensor.stride()
+    vary([tensor], Draw(seed=0, variation=variation))
+    assert tensor.stride() == layout
+    assert not torch.equal(tensor, torch.ones_like(tensor))
 
 
 # --- models -------------------------------------------------------------------------------------
@@ -371,6 +406,43 @@ def test_init_inputs_may_be_missing_where_the_model_takes_none() -> None:
     assert isinstance(make(SIZED).model(0), torch.nn.Module)
     with pytest.raises(ProblemError, match="Model failed: TypeError"):
         make(WEIGHTED).model(0)
+
+
+def test_lazy_weights_get_their_shapes_from_inputs_and_their_values_from_the_seed() -> None:
+    source = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lazy = torch.nn.LazyLinear(2)
+    def forward(self, x):
+        return self.lazy(x)
+def get_inputs():
+    return [torch.randn(4, 3)]
+"""
+    one, again, other = (
+        make(source).model(seed).get_parameter("lazy.weight") for seed in (1, 1, 2)
+    )
+    assert one.shape == (2, 3)
+    assert torch.equal(one, again)
+    assert not torch.equal(one, other)
+
+
+def test_what_a_model_never_initialised_is_nan_and_not_what_memory_held() -> None:
+    source = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.empty(5))
+        self.other = torch.nn.Parameter(torch.empty(5).fill_(2))
+def get_inputs():
+    return []
+"""
+    model = make(source).model(1)
+    assert model.get_parameter("weight").isnan().all()
+    assert model.get_parameter("other").tolist() == [2.0] * 5
+    assert torch.get_deterministic_debug_mode() == 0
 
 
 def test_weights_come_from_the_seed() -> None:

@@ -191,4 +191,4 @@ def test_a_missing_folder_or_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="--raw"):
         recompute.compare(tmp_path / "x.csv", tmp_path / "raw")
     with pytest.raises(RequestError, match="cannot read results"):
-        recompute.compare(tmp_path / "y.csv", tmp_path)
+        recompute.compare(tmp_path / "y.csv", tmp_path / "raw")  # the file is named first

@@ -189,6 +189,17 @@ def test_a_row_of_a_later_version_is_one_line_that_says_so(column: str) -> None:
         results.to_row(row)
 
 
+@pytest.mark.parametrize("column", results.REQUIRED)
+def test_a_file_that_lacks_a_column_that_rows_need_is_no_results_file(
+    tmp_path: Path, column: str
+) -> None:
+    path = tmp_path / "x.csv"
+    fill(path)
+    pd.read_csv(path, dtype=str).drop(columns=column).to_csv(path, index=False)
+    with pytest.raises(RequestError, match=f"is no results file: it lacks the columns {column}$"):
+        results.read(path)
+
+
 def test_to_row_is_the_inverse_of_flat(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     for row in (
@@ -217,7 +228,6 @@ def test_a_new_file_gets_a_header_and_its_folder(tmp_path: Path) -> None:
     assert path.read_text().count("run_id") == 1
 
 
-@pytest.mark.parametrize("act", ["read", "append"])
 @pytest.mark.parametrize(
     "tail",
     [
@@ -232,22 +242,23 @@ def test_a_new_file_gets_a_header_and_its_folder(tmp_path: Path) -> None:
         "<<<<<<< HEAD\n",
     ],
 )
-def test_a_damaged_tail_is_set_aside_and_the_rows_are_kept(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, tail: str | bytes, act: str
+def test_a_damaged_tail_is_left_out_by_who_reads_and_set_aside_by_who_writes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, tail: str | bytes
 ) -> None:
     path = tmp_path / "x.csv"
     rows = fill(path)
     damage = tail.encode() if isinstance(tail, str) else tail
     with path.open("ab") as file:
         file.write(damage)
-    if act == "append":
-        results.append(path, make(solution="next"))
-        rows.append(make(solution="next").flat())
+    before = path.read_bytes()
     assert read(path) == rows
+    assert "damaged line(s) left out" in caplog.text
+    assert (path.read_bytes(), list(tmp_path.iterdir())) == (before, [path])
+    results.append(path, make(solution="next"))
     assert (tmp_path / "x.csv.partial").read_bytes().strip(b"\n") == damage.strip(b"\n")
     assert "set aside in x.csv.partial" in caplog.text
     caplog.clear()
-    assert read(path) == rows
+    assert read(path) == [*rows, make(solution="next").flat()]
     assert caplog.text == ""
 
 
@@ -278,6 +289,8 @@ def test_a_damaged_line_in_the_middle_takes_no_other_with_it(tmp_path: Path) -> 
     lines.insert(4, "\n")
     path.write_text("".join(lines))
     assert read(path) == [rows[0], rows[2]]
+    results.append(path, make(solution="next"))
+    assert read(path) == [rows[0], rows[2], make(solution="next").flat()]
     assert "torn" in (tmp_path / "x.csv.partial").read_text()
 
 
@@ -355,24 +368,6 @@ def test_missing_files_and_folders_that_cannot_be_written_are_one_line(tmp_path:
         results.append(tmp_path / "file" / "x.csv", make())
     with pytest.raises(MachineError, match="cannot write"):
         results.append(tmp_path, make())
-
-
-def test_where_nothing_may_be_written_damage_is_only_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "x.csv"
-    rows = fill(path)
-    with path.open("a") as file:
-        file.write("torn")
-    before = path.read_bytes()
-
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(results, "_mend", refuse)
-    assert read(path) == rows
-    assert path.read_bytes() == before
-    assert "left out" in caplog.text
 
 
 # --- several at once ----------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from support import ROOT, Bench
 
 from harness import catalog, cli, scaffold
-from harness.errors import RequestError
+from harness.errors import MachineError, RequestError
 from harness.problem import Draw, Instance, sizes
 from harness.records import Status
 
@@ -100,6 +101,29 @@ def test_solution_skeletons_are_read_without_fault(
     assert found.fault is None
     assert found.devices == DEVICES[language]
     assert ("class Model(" in text) is (problem != "mine")
+
+
+@pytest.mark.parametrize("place", ["a file", "under a file"])
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / ("" if place == "a file" else "x")
+    with pytest.raises(MachineError, match="cannot write"):
+        scaffold.new_problem("mine", folder)
+    skeleton(tmp_path)
+    with pytest.raises(MachineError, match="cannot write"):
+        scaffold.new_solution("mine", "x", "cpp", tmp_path / "problems", folder)
+
+
+def test_what_to_do_next_can_be_pasted_whatever_a_folder_is_called(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = [f"--{kind}-dir={tmp_path / f'my {kind}s; é'}" for kind in ("problem", "solution")]
+    for command in (["new", "problem", "p", folders[0]], ["new", "solution", "p", "s", *folders]):
+        assert cli.main(command) == 0
+        *_, then = capsys.readouterr().out.splitlines()
+        words = shlex.split(then.partition("run_eval.py ")[2])
+        assert words[words.index("--problem-dir") + 1] == str(tmp_path / "my problems; é")
+    assert Path(words[words.index("--solution") + 1]).exists()
 
 
 def test_only_the_untouched_model_is_known(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from test_imports import REFERENCE
 from test_metrics import row
+from test_page import make
 
 from harness import cli, lines, results, samples
 from harness.records import COLUMNS, Block, Epoch, Timing
@@ -48,7 +49,7 @@ def test_from_a_result_set_to_kernelbenchs_files(command: Run, tmp_path: Path) -
 
 def test_a_solution_judged_at_two_sizes_is_one_sample(command: Run, tmp_path: Path) -> None:
     """The newest row counts, whatever its size and in whichever file; how many did not is told."""
-    whole = {"schema_version": 2, "cpu_threads": 1}
+    whole = {"schema_version": 2, "cpu_threads": 1, "phase": "done"}
     old = row("level1/1_A", "wrong_output", size="smoke", time="2026-01-01", **whole)
     new = row("level1/1_A", speedup=2.0, size="full", time="2026-01-02", run_id="new", **whole)
     files = []
@@ -74,6 +75,18 @@ def test_a_solution_judged_at_two_sizes_is_one_sample(command: Run, tmp_path: Pa
     exported = json.loads((tmp_path / "kb" / "level1" / "eval_results.json").read_text())
     (entry,) = exported["1"]
     assert (entry["correctness"], entry["runtime_stats"]["max"]) == (True, 1.2)  # of b/raw/
+
+
+def test_a_verdict_of_a_later_version_is_one_line_that_says_so(
+    command: Run, tmp_path: Path
+) -> None:
+    output = tmp_path / "out.csv"
+    results.append(output, make("a", problem="level1/1_A"))
+    output.write_text(output.read_text().replace(",pass,", ",excellent,"))
+    for arguments in (("metrics", output), ("export", output, "--output", tmp_path / "kb")):
+        status, _, error = command(*arguments)
+        assert (status, len(error.splitlines())) == (2, 1)
+        assert "status 'excellent', which this version does not know" in error
 
 
 def test_metrics_count_problems_alone_and_are_shown_in_80_columns(
@@ -107,13 +120,10 @@ def test_metrics_count_problems_alone_and_are_shown_in_80_columns(
         (("import", "FILE"), "--to"),
     ],
 )
-def test_a_wrong_argument_is_told(
-    arguments: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(list(arguments))
-    assert ended.value.code == 2
-    assert told in capsys.readouterr().err
+def test_a_wrong_argument_is_told(command: Run, arguments: tuple[str, ...], told: str) -> None:
+    status, _, error = command(*arguments)
+    assert (status, len(error.splitlines())) == (2, 1)
+    assert told in error
 
 
 @pytest.mark.parametrize("name", ["metrics", "export"])

@@ -186,7 +186,9 @@ def _mark(task: Task) -> None:
     folder = task.context.builds(task.solution.digest)
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / _marker(task.context)).touch()
+        # What lies there was a worker's to write: a link of its is not followed.
+        flags = os.O_CREAT | os.O_NOFOLLOW | os.O_WRONLY
+        os.close(os.open(folder / _marker(task.context), flags, 0o644))
 
 
 def _marker(context: Context) -> str:

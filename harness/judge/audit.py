@@ -5,7 +5,9 @@ A rule returns a one-line complaint with the figure claimed and the figure found
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from harness.judge.baseline import Baseline
@@ -19,6 +21,9 @@ REFERENCE_SLACK_MS = {"cuda": 0.005, "cpu": 0.05}
 #: took, on a CPU of what is claimed to be left of it (there all grows where others take their part:
 #: on two cores, honest solutions took up to 0.35 more in another worker).
 STOPWATCH_SLACK = {"cuda": 0.25, "cpu": 0.40}
+#: As a factor, for who does not claim for sure to be faster: where others have a part of the cores,
+#: some honest solution as fast as the reference was refused in every second run of the tests.
+PARITY_SLACK = {"cuda": math.inf, "cpu": 1.5}
 #: On CUDA: how much more of the host.
 STOPWATCH_HOST_MS = 0.05
 #: What a claim is not sure of is not claimed, up to this share of it: where others have a part of
@@ -42,7 +47,8 @@ class Claim:
     """One mode's timing, and what it is held against.
 
     `proven_bytes`: bytes that a call provably has to read from memory. `threads`: those that
-    both sides were given, where that is known.
+    both sides were given, where that is known. `forward_excess_ms`: how much longer than the
+    reference's a forward takes by the judge's clock, where one precedes each call.
     """
 
     timing: Timing
@@ -50,6 +56,7 @@ class Claim:
     device: Device
     proven_bytes: int = 0
     threads: int | None = None
+    forward_excess_ms: float = 0.0
 
 
 def wall_clock(claim: Claim) -> str | None:
@@ -100,15 +107,20 @@ def stopwatch(claim: Claim) -> str | None:
     """By the judge's own clock the solution is as much faster than the reference as is claimed.
 
     What both readings hold besides the call (new values, the sample) cancels: a call may take
-    what the reference's took, less the time that the claimed speedup saves. Who does not claim
-    for sure to be faster than the reference has nothing to gain, and is not asked."""
+    what the reference's took, less the time that the claimed speedup saves, or more the time that
+    a claimed slowdown costs. Who does not claim for sure to be faster has little to gain, and gets
+    `PARITY_SLACK`; on a GPU, where the host may set the pace of a reading and not of a unit, he is
+    not asked."""
     timing, readings = claim.timing, claim.baseline.stopwatches(claim.timing.mode)
     found, interval = timing.stopwatch_ms, timing.interval
     if not readings:
         return None
     ratio = interval.ratio * (1 - min(interval.half_width, UNSURE_SHARE))
     allowed = max(_allowed_ms(reading, 1 - 1 / ratio, claim.device) for reading in readings)
-    if found is not None and (ratio <= 1 or found <= allowed):
+    allowed += claim.forward_excess_ms
+    if ratio <= 1:
+        allowed *= PARITY_SLACK[claim.device.type]
+    if found is not None and found <= allowed:
         return None
     took = "was not timed" if found is None else f"took {found:.4g} ms"
     return (
@@ -130,6 +142,15 @@ def _allowed_ms(reading: Timing, saved: float, device: Device) -> float:
     if host_ms is None:
         return device_ms
     return max(device_ms, host_ms * (1 + slack) + STOPWATCH_HOST_MS)
+
+
+def forward_excess_ms(timings: Mapping[str, Timing], baseline: Baseline) -> float:
+    """What a `Claim` about the mode `backward` may add, whose readings begin with a forward: that
+    may be slow, as where it does a part of the backward's work. Both times are the judge's own."""
+    own, readings = timings.get("forward_train"), baseline.stopwatches("forward_train")
+    if own is None or own.stopwatch_ms is None or not readings:
+        return 0.0
+    return max(0.0, own.stopwatch_ms - min(r.stopwatch_ms or 0.0 for r in readings))
 
 
 def unclocked(mode: str, baseline: Baseline, device: Device) -> list[str]:
@@ -195,6 +216,25 @@ def in_doubt(claim: Claim) -> bool:
 def complaint(claim: Claim) -> str | None:
     """What does not hold about one mode's claim, or None."""
     return next((text for rule in RULES if (text := rule(claim))), None)
+
+
+def with_earned_walls(timing: Timing, baseline: Baseline) -> Timing:
+    """`timing` with times by the wall clock that earn nothing: the solution's no less than its
+    calls take, the reference's no more than where no solution is loaded. What the solution's
+    launches take beyond its calls stays a claim."""
+    own, theirs = timing.solution_wall_ms, timing.reference_wall_ms
+    known = [
+        t.reference_wall_ms
+        for (_, mode), t in baseline.timings.items()
+        if mode == timing.mode and t.reference_wall_ms is not None
+    ]
+    if own is None or theirs is None or not known:
+        return timing
+    return dataclasses.replace(
+        timing,
+        solution_wall_ms=max(own, timing.solution_ms),
+        reference_wall_ms=min(theirs, max(known)),
+    )
 
 
 def beats_limit(timing: Timing, limit_ms: float) -> list[str]:

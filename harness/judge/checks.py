@@ -20,7 +20,7 @@ from harness.judge.sandbox import Worker, WorkerCrash, WorkerFault, WorkerTimeou
 from harness.judge.survey import AS_GIVEN, Survey, fit, label, variations
 from harness.mixing import sample
 from harness.records import Check, Phase, Status
-from harness.trees import map_tensors
+from harness.trees import map_tensors, walk_tensors
 from harness.trial import Call, Played, Result, Trial
 
 FORWARD_MODES = ("forward", "forward_train")  # those that return no gradients
@@ -191,14 +191,14 @@ class Judged:
                 yield Status.WRONG_OUTPUT, _in_call(check, i, trial)
         for check in rules.kept(got, wanted):
             yield Status.WRONG_OUTPUT, check
-        for check in rules.state(got, wanted):
+        for check in rules.state(got, wanted, constants=self.survey.constants):
             yield Status.WRONG_OUTPUT, check
 
     def reveal(
         self, worker: Worker, mode: str, draw: Draw, grad_seed: int, unit: int, call: int
     ) -> None:
         """Look at what one timed call returned; what is wrong is left in `wrong_reveal`."""
-        if not self.survey.repeatable:  # not seeded one by one, or their inputs have changed since
+        if not self.survey.repeatable:  # not seeded one by one, or what they go by has changed
             self.flags.append("timed_outputs_not_compared")
             return
         message = worker.ask(
@@ -218,8 +218,9 @@ class Judged:
     def sampled(
         self, mode: str, draw: Draw, grad_seed: int, sample_seed: int, samples: Any
     ) -> None:
-        """The same for samples of what a call returned."""
-        if self.survey.random:
+        """The same for samples of what a call returned. Inputs were written anew before it; where
+        the reference is random, it was seeded."""
+        if self.survey.drifts:
             return
         with claimed():
             got = _timed_result(mode, samples)
@@ -231,13 +232,14 @@ class Judged:
         grad = None if mode in FORWARD_MODES else GradDraw(seed=grad_seed)
         try:
             expected = self.reference.expected(
-                Trial(calls=(Call(draw=draw, grad=grad),)), oracle=True
+                Trial(calls=(Call(draw=draw, grad=grad),)), oracle=not self.survey.random
             )
             if sample_seed is not None:
                 expected = Expected(
                     played=_sampled(expected.played, sample_seed),
                     oracle=expected.oracle and _sampled(expected.oracle, sample_seed),
                 )
+                got = _cut(got, expected.played.results[0])
             wrong = self._wrong_timed(got, expected, output=mode != "backward")
             del expected
             self.wrong_reveal = self.wrong_reveal or wrong
@@ -273,6 +275,16 @@ def _sampled(played: Played, seed: int) -> Played:
         for result in played.results
     ]
     return Played(results=results)
+
+
+def _cut(got: Result, wanted: Result) -> Result:
+    """Samples without the zeros that they were filled up with (`stack`)."""
+
+    def cut(theirs: Any, ours: Any) -> Any:
+        lengths = iter([len(tensor) for _, tensor in walk_tensors(ours, "")])
+        return map_tensors(lambda tensor: tensor[: next(lengths, len(tensor))], theirs)
+
+    return replace(got, output=cut(got.output, wanted.output), grads=cut(got.grads, wanted.grads))
 
 
 def _said(check: Pass, text: str) -> str:

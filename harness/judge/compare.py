@@ -20,6 +20,7 @@ import torch
 
 from harness.judge import hints
 from harness.records import Check
+from harness.trees import dense
 
 # `assert_close` asks whether it is given a DTensor, which nothing here is, and for that imports
 # torch.distributed.tensor, SymPy included: half a second in torch 2.14. Earlier ones do not ask.
@@ -188,9 +189,9 @@ class _Leaf:
 def _leaf(
     actual: torch.Tensor, expected: torch.Tensor, oracle: Any, path: str, rules: _Rules
 ) -> _Leaf:
-    """Complex as real; no oracle where it says nothing: exact dtypes and float64."""
+    """Complex as real; no oracle where it says nothing: exact dtypes."""
     dtype = _real_dtype(expected)
-    if not dtype.is_floating_point or dtype is torch.float64:
+    if not dtype.is_floating_point:
         oracle = None
     assert oracle is None or oracle.shape == expected.shape, f"{path}: oracle of another shape"
     return _Leaf(
@@ -210,7 +211,7 @@ def _real_dtype(tensor: torch.Tensor) -> torch.dtype:
 def _check_tensor(
     actual: torch.Tensor, expected: torch.Tensor, oracle: Any, path: str, rules: _Rules
 ) -> Check:
-    if expected.is_nested or expected.is_quantized or expected.layout is not torch.strided:
+    if not dense(expected):
         raise ValueError(f"{path}: the reference gives a tensor that is not dense")
     tolerance = rules.tolerance(_real_dtype(expected), path)
     problem = hints.of_attributes(actual, expected, tolerance.rtol, tolerance.atol_scale)

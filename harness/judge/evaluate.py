@@ -42,7 +42,9 @@ def evaluate(
             note("start")
             with context.worker(name, salt=solution.digest) as worker:
                 _build(case, solution, worker, phase, found, note)
-                outcome = _judge(case, worker, phase, found, note)
+                backward = _judge(case, worker, phase, found, note)
+            performance.hold(case, phase, found, note)
+            outcome = _final_verdict(case, backward=backward, found=found)
     except Ended as ended:
         outcome = ended.verdict
     if built_s is not None:
@@ -101,7 +103,10 @@ def load(case: Case, worker: Worker, found: Findings, stage: Stage) -> None:
     settings = case.context.settings
     prepare(case.context, worker, dataclasses.replace(case.subject, size=stage.size))
     answer = worker.ask(
-        "load", timeout_s=settings.build_timeout_s, outputs=case.survey.outputs
+        "load",
+        timeout_s=settings.build_timeout_s,
+        outputs=case.survey.outputs,
+        constants=case.survey.constants,
     ).body["answer"]
     found.note_builds(answer.get("builds"))
     note = str(answer.get("note", ""))
@@ -109,8 +114,8 @@ def load(case: Case, worker: Worker, found: Findings, stage: Stage) -> None:
         found.notes.append(note)
 
 
-def _judge(case: Case, worker: Worker, phase: Progress, found: Findings, note: Note) -> Verdict:
-    """Check, measure, audit. Raises `Ended`, or as `Worker.ask` does."""
+def _judge(case: Case, worker: Worker, phase: Progress, found: Findings, note: Note) -> bool:
+    """Check and measure; whether there is a backward. Raises `Ended`, or as `Worker.ask` does."""
     settings = case.context.settings
     judged = checks.Judged(
         worker=worker,
@@ -134,7 +139,7 @@ def _judge(case: Case, worker: Worker, phase: Progress, found: Findings, note: N
         found.error_ratio = judged.worst_error_ratio
     modes = case.modes if backward else tuple(m for m in case.modes if m == "forward")
     performance.measure(case, judged, modes, phase, found, note)
-    return _final_verdict(case, backward=backward, found=found)
+    return backward
 
 
 def _tell(note: Note, size: str, text: str) -> None:

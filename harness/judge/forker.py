@@ -17,6 +17,7 @@ Not covered: workers of one server share the seed of Python's hashes and the lay
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import importlib
 import json
@@ -34,6 +35,7 @@ from typing import Any
 
 MAX_REQUEST_BYTES = 1 << 17
 CONTROL, CHANNEL, LOG = range(3)  # the descriptors of a request
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +85,7 @@ class _Server:
             self._poll.register(sock, select.POLLIN)
 
     def serve(self) -> Order | None:
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         while True:
@@ -118,15 +121,21 @@ class _Server:
         return None
 
     def _bury(self) -> None:
-        """Tell of wardens that have ended."""
+        """Tell of wardens that have ended; end what one has left that was killed by its charge."""
         with contextlib.suppress(ChildProcessError):  # there is none any more
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 pid, status = ended
-                control = self._controls.pop(pid)
+                control = self._controls.pop(pid, None)
+                if control is None:  # left, and ended
+                    continue
                 with contextlib.suppress(KeyError):  # shut by the judge before
                     self._poll.unregister(control)
                 _tell(control, status=os.waitstatus_to_exitcode(status))
                 control.close()
+        with open(f"/proc/self/task/{os.getpid()}/children") as listing:
+            left = set(map(int, listing.read().split())) - self._controls.keys()
+        for pid in left:  # the next of its kind are ours when it is gone, and then it is their turn
+            os.kill(pid, signal.SIGKILL)
 
     def _forget(self) -> None:
         """In a warden: let go of all that is the server's."""

@@ -16,6 +16,7 @@ import torch
 
 from harness.config import Settings
 from harness.draws import Draw, GradDraw
+from harness.errors import ProblemError
 from harness.judge import hints
 from harness.judge.mutants import FAMILIES, Mutant, Scene
 from harness.judge.outcomes import Finding, Part, Tally
@@ -87,8 +88,12 @@ class _Linter:
                 self.tallies[key].add(part, varied=varied)
 
     def _parts(self, mutant: Mutant, scene: Scene) -> Iterator[tuple[str, Part]]:
-        """(name, part) of what a mutant is judged on."""
-        got, wanted, true = mutant.make(scene), scene.result, scene.oracle
+        """(name, part) of what a mutant is judged on: none, where it raises and so cannot pass."""
+        try:
+            got = mutant.make(scene)
+        except ProblemError:
+            return
+        wanted, true = scene.result, scene.oracle
         rules = Rules.of(self.reference.instance, self.settings)
         checks: list[Check] = []
         if mutant.output:
@@ -126,7 +131,7 @@ def _size(tensor: torch.Tensor) -> float:
 
 
 def _mean(results: list[Result]) -> Result:
-    """Leaf by leaf; integers and booleans rounded."""
+    """Leaf by leaf; integers and booleans rounded. Where a shape hangs on values, one of them."""
     many = [_flat(result) for result in results]
     mean = iter([_mean_of(list(leaf)) for leaf in zip(*many, strict=True)])
     first = results[0]
@@ -142,6 +147,8 @@ def _flat(result: Result) -> list[torch.Tensor]:
 
 
 def _mean_of(leaf: list[torch.Tensor]) -> torch.Tensor:
+    if any(tensor.shape != leaf[0].shape for tensor in leaf):
+        return leaf[0]
     wide = torch.complex128 if leaf[0].is_complex() else torch.float64
     total = torch.zeros(leaf[0].shape, dtype=wide, device=leaf[0].device)
     for tensor in leaf:

@@ -45,6 +45,8 @@ LAUNCH_BOUND = "launch_bound"
 UNSTABLE = "unstable"
 BELOW_RESOLUTION = "below_resolution"
 ESCAPED_FLAG = "escaped"
+#: Of any time that is claimed: no clock tells less, and no order may take longer.
+LEAST_MS, MOST_MS = 1e-7, 1e8
 #: A device-wide wait after a unit takes its time even when nothing is left to do (14 to 40 us
 #: on an H200), but the same for both sides; the solution's is held against the reference's.
 ESCAPE_SLACK_MS = 0.02
@@ -302,7 +304,8 @@ def _number(value: Any) -> float:
 
 
 def _positive(value: Any) -> float:
+    """A time in ms that sums, ratios and logarithms can take. Raises `WorkerLied`."""
     number = _number(value)
-    if number <= 0:
+    if not LEAST_MS <= number <= MOST_MS:
         raise WorkerLied(f"{value!r} is no time")
     return number

@@ -77,7 +77,9 @@ def scaled(reference: Reference, survey: Survey) -> Iterator[Mutant]:
     def wrong(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.dtype is torch.bool:
             return ~tensor
-        return tensor * factor if tensor.is_floating_point() else tensor + 1
+        if tensor.is_floating_point():
+            return tensor * factor
+        return tensor + 1 if tensor.is_complex() else (tensor.long() + 1).to(tensor.dtype)
 
     def make(scene: Scene) -> Result:
         return _mapped(scene.result, wrong)
@@ -117,6 +119,7 @@ def half(reference: Reference, survey: Survey) -> Iterator[Mutant]:
     def repeat(tensor: torch.Tensor) -> torch.Tensor:
         rows = len(tensor) // 2 if tensor.ndim else 0
         if rows:
+            tensor = tensor.clone()  # an expanded one has but one row
             tensor[rows : 2 * rows] = tensor[:rows].clone()
         return tensor
 

@@ -21,14 +21,15 @@ SUBSETS = 3  # leaves that are asked for alone
 @dataclass(frozen=True, kw_only=True)
 class Ask:
     """What trials are made for. `grad`: with a backward. `leaves`: what can be differentiated
-    by. `layouts`: those that inputs are tried in beside contiguous. `stateful`: the reference
-    has parameters or buffers."""
+    by, `weights`: those of them that are parameters. `layouts`: those that inputs are tried in
+    beside contiguous. `stateful`: the reference has parameters or buffers."""
 
     grad: bool
     trials: int
     variations: tuple[str, ...]
     layouts: tuple[str, ...]
     leaves: tuple[str, ...]
+    weights: tuple[str, ...]
     stateful: bool
 
     def call(
@@ -69,6 +70,12 @@ def evaluation(ask: Ask) -> Iterator[Trial]:
     yield Trial(calls=(replace(ask.call(), grad=None), replace(ask.call(), training=False)))
 
 
+def evaluation_on_new_weights(ask: Ask) -> Iterator[Trial]:
+    """The same once more: what was worked out from the weights in evaluation mode shows."""
+    for trial in evaluation(ask) if ask.stateful else ():
+        yield replace(trial, weights_seed=secrets.randbits(48))
+
+
 def new_weights(ask: Ask) -> Iterator[Trial]:
     """Other weights in the same parameters: what was computed from the first ones shows."""
     if ask.stateful:
@@ -104,6 +111,15 @@ def alone(ask: Ask) -> Iterator[Trial]:
     if len(ask.leaves) > 1:
         for name in secrets.SystemRandom().sample(ask.leaves, min(SUBSETS, len(ask.leaves))):
             yield Trial(calls=(ask.call(),), needs=(name,))
+
+
+def one_kind(ask: Ask) -> Iterator[Trial]:
+    """Parameters alone require a gradient, as in a first layer; inputs alone, as of a model that
+    is frozen."""
+    inputs = tuple(name for name in ask.leaves if name not in ask.weights)
+    if inputs and ask.weights:
+        yield Trial(calls=(ask.call(),), needs=ask.weights)
+        yield Trial(calls=(ask.call(),), needs=inputs)
 
 
 def expanded_gradient(ask: Ask) -> Iterator[Trial]:
@@ -146,8 +162,18 @@ PASSES: tuple[Pass, ...] = (
     Pass(trials=interleaved, says="with two calls under way", phases=_BACKWARD),
     Pass(trials=accumulated, says="added up in .grad over two backwards", phases=_BACKWARD),
     Pass(trials=alone, says="where one leaf alone requires a gradient", phases=_BACKWARD),
+    Pass(
+        trials=one_kind,
+        says="where parameters alone, or inputs alone, require a gradient",
+        phases=_BACKWARD,
+    ),
     Pass(trials=new_weights, says="with new weights in the same parameters", precise=True),
     Pass(trials=evaluation, says="in evaluation mode, after a call in training mode"),
+    Pass(
+        trials=evaluation_on_new_weights,
+        says="in evaluation mode, with new weights in the same parameters",
+        phases=_FORWARD,
+    ),
     Pass(
         trials=strided,
         says="for inputs that are not contiguous",

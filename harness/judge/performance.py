@@ -1,21 +1,25 @@
 """What a solution that is right gains: its times, its memory, and whether it was its own work.
 
-All of it is what the worker claims; each claim is held against what the judge knows.
+All of it is what the worker claims; each claim is held against what the judge knows: times when
+nothing of the solution is alive any more, so that the reference may be measured again.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 
 from harness.judge import audit, baseline, checks
-from harness.judge.baseline import Baseline
 from harness.judge.case import Case, Note
 from harness.judge.measure import time_mode
 from harness.judge.peaks import peaks
 from harness.judge.rows import Findings
 from harness.judge.sandbox import Worker, claimed
 from harness.judge.verdicts import Ended, Progress, verdict
-from harness.records import Phase, Status, Timing
+from harness.records import Phase, Status
+
+#: Of the time: less in kernels of its own, and a solution is the library's with a token beside it.
+TOKEN_SHARE = 0.01
 
 
 def measure(
@@ -42,9 +46,7 @@ def measure(
         phase.enter(Phase.PROFILE)
         note("profile")
         _provenance(case, worker, modes, found)
-    phase.enter(Phase.AUDIT)
-    note("audit")
-    _audit(case, found)
+    worker.pids()  # still watched over, so that nothing of it was unseen
 
 
 def _time(case: Case, judged: checks.Judged, mode: str, found: Findings, note: Note) -> None:
@@ -106,40 +108,48 @@ def _provenance(case: Case, worker: Worker, modes: tuple[str, ...], found: Findi
                 "right, but nothing of what it built ran: PyTorch did the work",
             )
         )
-    if not found.builds and not share:
+    if (not found.builds and not share) or (share is not None and share < TOKEN_SHARE):
         found.flags.append("library_only")
         if case.context.settings.require_own_kernels:
-            text = "right, but no kernel of its own ran, and --require-own-kernels is given"
+            ran = f"kernels of its own took {share:.2%}" if share else "no kernel of its own ran"
+            text = f"right, but {ran}, and --require-own-kernels is given"
             raise Ended(verdict(Status.NOT_EXERCISED, Phase.PROFILE, text))
 
 
-def _audit(case: Case, found: Findings) -> None:
-    """Hold each mode's times against the baseline, the clock and the physical limit."""
+def hold(case: Case, phase: Progress, found: Findings, note: Note) -> None:
+    """Hold each mode's times against the baseline, the clock and the physical limit. Raises
+    `Ended`, and `BaselineError` where the reference cannot be measured again."""
+    phase.enter(Phase.AUDIT)
+    note("audit")
     found.flags += audit.moved_work(found.timings)
-    for timing in found.timings.values():
-        steps = case.work.steps(timing.mode)
+    for mode, timing in list(found.timings.items()):
+        steps = case.work.steps(mode)
         limit_ms = sum(case.baseline.limit_ms(step) for step in steps)
         found.flags += audit.beats_limit(timing, limit_ms)
-        known = _current_baseline(case, timing)
-        found.flags += audit.unclocked(timing.mode, known, case.context.device)
+        excess_ms = audit.forward_excess_ms(found.timings, case.baseline)
         claim = audit.Claim(
             timing=timing,
-            baseline=known,
+            baseline=case.baseline,
             device=case.context.device,
             proven_bytes=case.work.proven * len(steps),
             threads=case.context.settings.threads,
+            forward_excess_ms=excess_ms if mode == "backward" else 0.0,
         )
+        claim = _on_current_baseline(case, claim)
+        found.timings[mode] = audit.with_earned_walls(timing, claim.baseline)
+        found.flags += audit.unclocked(mode, claim.baseline, case.context.device)
         if complaint := audit.complaint(claim):
             raise _rejected(complaint)
 
 
-def _current_baseline(case: Case, timing: Timing) -> Baseline:
-    """The baseline, measured again where the machine may have become slower since."""
-    claim = audit.Claim(timing=timing, baseline=case.baseline, device=case.context.device)
+def _on_current_baseline(case: Case, claim: audit.Claim) -> audit.Claim:
+    """The claim; where it is in doubt, beside the reference measured again, for the machine may
+    have become slower since."""
     if not audit.in_doubt(claim):
-        return case.baseline
+        return claim
     with case.context.quiet():
-        return baseline.measure_again(case.context, case.subject, case.baseline, timing.mode)
+        known = baseline.measure_again(case.context, case.subject, case.baseline, claim.timing.mode)
+    return dataclasses.replace(claim, baseline=known)
 
 
 def _rejected(text: str) -> Ended:

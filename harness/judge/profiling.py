@@ -70,8 +70,8 @@ def take(context: Context, subject: Subject, solution: Solution, mode: str | Non
     reference is at fault.
     """
     problem = subject.problem
-    outputs = _differentiated(context, subject)
-    known = MODES if outputs else ("forward",)
+    told = _known(context, subject)
+    known = MODES if told["outputs"] else ("forward",)
     mode = mode or known[-1]
     if mode not in known:
         raise RequestError(f"{problem.name} has no mode {mode!r}; it has {', '.join(known)}")
@@ -87,7 +87,7 @@ def take(context: Context, subject: Subject, solution: Solution, mode: str | Non
     fault, nsight = refused.message if refused else "", ""
     if not refused:
         try:
-            candidate, nsight = _solution(context, subject, solution, outputs, mode)
+            candidate, nsight = _solution(context, subject, solution, told, mode)
         except FAILURES as error:
             fault = " ".join(str(error).split())
     return Profile(
@@ -104,24 +104,25 @@ def take(context: Context, subject: Subject, solution: Solution, mode: str | Non
     )
 
 
-def _differentiated(context: Context, subject: Subject) -> tuple[str, ...]:
-    """Paths of the outputs that the reference differentiates."""
+def _known(context: Context, subject: Subject) -> dict[str, Any]:
+    """What a worker is told of the reference: paths of the outputs that it differentiates, and
+    the buffers that are constants."""
     try:
         instance = instance_of(context, subject.problem, subject.size)
         reference = Reference(instance, subject.weights_seed)
-        outputs, _ = reference.differentiated
+        known = {"outputs": reference.differentiated[0], "constants": reference.constants}
         reference.release()
     except torch.OutOfMemoryError as error:
         text = f"the reference does not fit the device at size {subject.size}"
         raise ProblemError(text, path=subject.problem.path) from error
-    return outputs
+    return known
 
 
 def _solution(
     context: Context,
     subject: Subject,
     solution: Solution,
-    outputs: tuple[str, ...],
+    told: dict[str, Any],
     mode: str,
 ) -> tuple[tuple[Kernel, ...], str]:
     settings = context.settings
@@ -130,7 +131,7 @@ def _solution(
         limit_s = settings.build_timeout_s
         worker.ask("build", timeout_s=limit_s, source=solution.source, file_name=solution.file_name)
         prepare(context, worker, subject)
-        worker.ask("load", timeout_s=limit_s, outputs=outputs)
+        worker.ask("load", timeout_s=limit_s, outputs=told["outputs"], constants=told["constants"])
         return _kernels(context, worker, "candidate", mode)
 
 

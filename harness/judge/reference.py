@@ -20,12 +20,13 @@ from harness.draws import Draw, GradDraw
 from harness.errors import ProblemError
 from harness.player import Player
 from harness.problem import Instance
-from harness.trees import map_tensors, walk_tensors
+from harness.trees import dense, inexact, map_tensors, walk_tensors
 from harness.trial import Call, Played, Result, Trial
 
 #: Bytes that the oracle may need, as a multiple of the inputs' own in fp64: inputs, outputs,
 #: gradients, and as many temporaries again.
 ORACLE_FACTOR = 8
+CONSTANTS_SEED = 1  # of other weights than those in use
 
 
 @dataclass(kw_only=True)
@@ -42,7 +43,7 @@ class Expected:
             bool(torch.isfinite(tensor).all())
             for result in self.played.results
             for _, tensor in walk_tensors([result.output, result.grads], "")
-            if tensor.is_floating_point()
+            if inexact(tensor)
         )
 
 
@@ -69,13 +70,33 @@ class Reference:
 
     @property
     def differentiated(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Paths of the outputs that carry a gradient, and the names of what it is taken by;
-        nothing, where no backward is asked for."""
+        """Paths of the outputs that carry a gradient, and the names of what has one (a weight
+        that is not used has none); nothing, where no backward is asked for. Raises
+        `ProblemError`."""
         try:
             result = self.call(Draw(seed=1), GradDraw(seed=1))
         except NoBackward:
             return (), ()
-        return tuple(result.carries), tuple(result.grads)
+        for name, grad in result.grads.items():
+            if grad is not None and not dense(grad):
+                text = f"the gradient of {name} is not a dense tensor: it cannot be compared"
+                raise ProblemError(text, path=self.instance.path)
+        used = tuple(name for name, grad in result.grads.items() if grad is not None)
+        return tuple(result.carries), used
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        """Names of the buffers that neither a seed nor a call changes: masks, tables."""
+        before = {name: tensor.clone() for name, tensor in self.binding.buffers().items()}
+        if not before:
+            return ()
+        other = dict(self.instance.model(CONSTANTS_SEED).named_buffers())
+        after = self.play(Trial(calls=(Call(draw=Draw(seed=1)),))).state
+        return tuple(
+            name
+            for name, tensor in before.items()
+            if torch.equal(tensor, other[name]) and torch.equal(tensor, after[name])
+        )
 
     def play(self, trial: Trial, **changes: Any) -> Played:
         """The trial on the model as it is; `changes` are those of a `Player`."""
@@ -93,9 +114,10 @@ class Reference:
             return None
         try:
             with _in_double(self.model):
-                return self.play(trial, alter=_in_float64)
+                oracle = self.play(trial, alter=_in_float64)
         except (torch.OutOfMemoryError, ProblemError):  # no fp64 kernel, or dtypes fixed inside
             return None
+        return oracle if _shapes(oracle) == _shapes(played) else None  # they may hang on values
 
     def release(self) -> None:
         """Give memory back to the device, for the worker."""
@@ -104,17 +126,27 @@ class Reference:
             torch.cuda.empty_cache()
 
 
+def _shapes(played: Played) -> list[tuple[str, torch.Size]]:
+    results = [[result.output, result.grads] for result in played.results]
+    return [(path, tensor.shape) for path, tensor in walk_tensors(results, "")]
+
+
 def _in_float64(call: Call, inputs: list[Any]) -> list[Any]:
-    return [map_tensors(lambda t: t.double() if t.is_floating_point() else t, v) for v in inputs]
+    return [map_tensors(_doubled, value) for value in inputs]
+
+
+def _doubled(tensor: torch.Tensor) -> torch.Tensor:
+    wide = torch.promote_types(tensor.dtype, torch.float64)
+    return tensor.to(wide) if inexact(tensor) else tensor
 
 
 @contextmanager
 def _in_double(model: torch.nn.Module) -> Iterator[None]:
-    """The model's floating parameters and buffers in fp64, and back as they were, bit by bit."""
-    tensors = [t for t in [*model.parameters(), *model.buffers()] if t.is_floating_point()]
+    """The model's parameters and buffers in fp64, and back as they were, bit by bit."""
+    tensors = [t for t in [*model.parameters(), *model.buffers()] if inexact(t)]
     before = [t.data for t in tensors]
     for tensor in tensors:
-        tensor.data = tensor.data.double()
+        tensor.data = _doubled(tensor.data)
     try:
         yield
     finally:

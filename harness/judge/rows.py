@@ -26,6 +26,8 @@ from harness.records import (
     Verdict,
 )
 
+MAX_S = 1e6  # of a build
+
 
 @dataclass(kw_only=True)
 class Findings:
@@ -46,12 +48,19 @@ class Findings:
         """Keep the builds that a worker lists. Raises `WorkerLied`."""
         with claimed():
             builds = [dict(build) for build in claim]
-            seconds = sum(float(build["seconds"]) for build in builds)
+            seconds = sum(_seconds(build["seconds"]) for build in builds)
             full = any(build.get("headers") == "torch" for build in builds)
         self.builds = builds or self.builds
         self.build_s = seconds if builds else self.build_s
         if full and "full_headers" not in self.flags:
             self.flags.append("full_headers")
+
+
+def _seconds(claim: Any) -> float:
+    """Raises `ValueError` for what is no span of time."""
+    if not 0 <= float(claim) < MAX_S:
+        raise ValueError(f"{claim!r} s")
+    return float(claim)
 
 
 def mode_results(case: Case, found: Findings) -> dict[str, ModeResult]:

@@ -158,7 +158,7 @@ class Rules:
         """Outputs at the end of a trial are what they were after their call, or change as the
         reference's do (which may be views of the inputs)."""
         for i, (theirs, ours) in enumerate(zip(got.later, wanted.later, strict=True)):
-            unchanged = self.output(theirs, wanted.results[i].output)
+            unchanged = self.output(theirs, got.results[i].output)  # which has been judged
             if (wrong := _first(unchanged)) and _first(self.output(theirs, ours)):
                 text = (
                     f"the output of call {i + 1} was changed by later calls: it shares memory "
@@ -173,16 +173,21 @@ class Rules:
         )
         return max(
             (
-                float(hints.difference(a, b).abs().max())
+                float(hints.difference(hints.real(a), hints.real(b)).abs().max())
                 for a, b in zip(first, last, strict=True)
                 if a.numel()
             ),
             default=0.0,
         )
 
-    def state(self, got: Played, wanted: Played) -> Iterator[Check]:
-        """Buffers as the reference leaves them, but for those that only count calls."""
+    def state(
+        self, got: Played, wanted: Played, *, constants: tuple[str, ...] = ()
+    ) -> Iterator[Check]:
+        """Buffers as the reference leaves them, but for those that only count calls. Of those
+        that are `constants`, a solution may have none."""
         for name, tensor in wanted.state.items():
+            if name in constants and name not in got.state:
+                continue
             if tensor.ndim or tensor.is_floating_point():
                 path = f"{name} after the call"
                 yield from self._compare(got.state.get(name), tensor, None, path)
@@ -219,9 +224,11 @@ class Rules:
 
 def _rms(tensor: torch.Tensor) -> float:
     """NaN for what is not finite, and 0 for what is no number with a fraction."""
+    tensor = hints.real(tensor)
     if not tensor.is_floating_point():
         return 0.0
-    norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float32))
+    wide = torch.promote_types(tensor.dtype, torch.float32)
+    norm = float(torch.linalg.vector_norm(tensor, dtype=wide))
     return norm / math.sqrt(tensor.numel())
 
 

@@ -31,6 +31,7 @@ from harness import ROOT, channel
 from harness.channel import Channel, Message
 from harness.judge import forkserver
 from harness.judge.forkserver import ForkServer, ForkServerError, Place
+from harness.judge.usage import Usage
 
 _BOOTSTRAP = (
     "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
@@ -73,10 +74,11 @@ FAILURES = (WorkerFault, WorkerTimeout, WorkerCrash, WorkerLied)
 
 @contextlib.contextmanager
 def claimed() -> Iterator[None]:
-    """Around what reads an answer. Raises `WorkerLied` where a part is missing or misshapen."""
+    """Around what reads an answer. Raises `WorkerLied` where a part is missing or misshapen, or a
+    number is too large."""
     try:
         yield
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise WorkerLied(f"a malformed answer: {error!r}") from error
 
 
@@ -115,6 +117,9 @@ class Worker:
             self._process: _Process = forked or _execute(jail, place)
         self._channel = Channel(ours)
         self._first = first
+        self._known: psutil.Process | None = None
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self._known = psutil.Process(self._process.pid)
 
     def __enter__(self) -> Worker:
         return self
@@ -160,23 +165,36 @@ class Worker:
         return message
 
     def cpu_s(self) -> float:
-        """Seconds of processor time that the worker's processes have used, all together."""
+        """Seconds of processor time that the worker's processes have used, all together; those of
+        processes that have ended are their parent's, or the warden's. Raises as `pids`."""
         total = 0.0
-        for process in self._processes():
+        for process in [self._warden(), *self._processes()]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 times = process.cpu_times()
                 total += times.user + times.system
                 total += times.children_user + times.children_system
         return total
 
+    def usage(self) -> Usage:
+        """How long the threads of the worker's processes were on a processor. Raises as `pids`."""
+        return Usage.of(self.pids())
+
     def pids(self) -> list[int]:
-        """The worker's processes, as this process numbers them."""
+        """The worker's processes, as this process numbers them. Raises `WorkerCrash` where the
+        warden is gone: whatever it watched over could be anywhere."""
         return [process.pid for process in self._processes()]
 
     def _processes(self) -> list[psutil.Process]:
         with contextlib.suppress(psutil.NoSuchProcess):
-            return psutil.Process(self._process.pid).children(recursive=True)
+            return self._warden().children(recursive=True)
         return []
+
+    def _warden(self) -> psutil.Process:
+        warden = self._known
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if warden and warden.is_running() and warden.status() != psutil.STATUS_ZOMBIE:
+                return warden
+        raise WorkerCrash("the process that watches over the worker was ended")
 
     def _obituary(self) -> str:
         """How the process ended, for people."""
@@ -241,4 +259,7 @@ def private_folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+        except RecursionError:  # folders in folders, thousands deep
+            subprocess.run(["rm", "-rf", "--", folder], check=False)

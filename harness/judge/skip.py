@@ -59,8 +59,10 @@ def _counts(target: torch.Tensor) -> bool:
 
 
 def _like(out: Any, args: tuple[Any, ...]) -> torch.Tensor | None:
-    """The first argument of the shape and type of `out`, which is not `out` itself."""
+    """The first argument of the shape and type of `out`, which is not `out` itself; as a tensor
+    of its own, for a model that stores a parameter somewhere would have one more."""
     tensors = [value for value in args if isinstance(value, torch.Tensor) and value is not out]
     if not isinstance(out, torch.Tensor):
         return None
-    return next((t for t in tensors if t.shape == out.shape and t.dtype == out.dtype), None)
+    alike = (t.detach() for t in tensors if t.shape == out.shape and t.dtype == out.dtype)
+    return next(alike, None)

@@ -10,6 +10,7 @@ is the call even where that is a single pass over the inputs.
 from __future__ import annotations
 
 import math
+import operator
 import secrets
 import time
 from dataclasses import dataclass, field
@@ -22,7 +23,8 @@ from harness.trees import map_tensors, walk_tensors
 
 READING_MS = 40.0  # of calls per reading, about
 MAX_CALLS = 256
-READINGS = 5
+READINGS = 5  # of which the fastest counts
+EXAMINED = 5  # calls of that one
 MAX_SAMPLE_BYTES = 64 << 20
 
 
@@ -103,28 +105,34 @@ def read(
     """Time calls of `mode`. `call_ms`: about what one takes. Without an `examiner` the worker is
     one that never loads a solution.
 
-    On a CPU that others use too, processor time may be less than has passed, and then counts.
+    On a CPU that others use too, processor time may be less than has passed, and then counts,
+    where all of it is known (`usage`).
     Raises as `Worker.ask` does, and whatever `examiner` raises.
     """
     calls = min(MAX_CALLS, max(1, math.ceil(READING_MS / call_ms)))
-    passes = math.ceil(calls / len(inputs.grad_seeds))
+    renewal, sets = inputs.renewal, len(inputs.grad_seeds)
+    passes = math.ceil(calls / sets)
     settle_seed = secrets.randbits(48)
     settled = worker.ask(
         "settle",
         timeout_s=timeout_s,
         mode=mode,
         mix_seed=settle_seed,
-        touch=inputs.renewal.touch,
+        touch=renewal.touch,
+        seeded=renewal.seeded,
         host=cuda and examiner is None,
     ).body["answer"]
     order = _Order(mode=mode, inputs=inputs, passes=passes, settle_seed=settle_seed + 1)
     before_s = worker.cpu_s()
-    spans_s = [_reading(worker, order, timeout_s, examiner) for _ in range(READINGS)]
+    trusted = examiner is None
+    taken = [_take(worker, order, timeout_s, cuda=cuda, trusted=trusted) for _ in range(READINGS)]
     busy_s = worker.cpu_s() - before_s
-    least_s = min(spans_s) if cuda else min(*spans_s, busy_s / len(spans_s))
+    fastest = min(taken, key=lambda one: one.counted_s)
+    if examiner is not None:
+        fastest.examine(order, examiner)
     return Reading(
-        call_ms=1e3 * least_s / (passes * len(inputs.grad_seeds)),
-        cores=busy_s / sum(spans_s),
+        call_ms=1e3 * fastest.counted_s / (passes * sets),
+        cores=busy_s / sum(one.span_s for one in taken),
         host_ms=None if examiner else settled.get("host_ms"),
     )
 
@@ -139,31 +147,57 @@ class _Order:
     settle_seed: int
 
 
-def _reading(worker: Worker, order: _Order, timeout_s: float, examiner: Examiner | None) -> float:
-    """Seconds from an order to its whole answer, of which one call is looked at."""
-    mode, inputs, passes = order.mode, order.inputs, order.passes
+@dataclass(frozen=True, kw_only=True)
+class _Taken:
+    """One reading: `span_s` from the order to the whole answer, of which `counted_s` counts."""
+
+    span_s: float
+    counted_s: float
+    mix_seed: int
+    sample_seed: int
+    samples: Any
+
+    def examine(self, order: _Order, examiner: Examiner) -> None:
+        """Look at some of the calls."""
+        inputs, sets = order.inputs, len(order.inputs.grad_seeds)
+        calls = range(order.passes * sets)
+        for number in secrets.SystemRandom().sample(calls, min(EXAMINED, len(calls))):
+            unit, call = divmod(number, sets)
+            draw, grad_seed = inputs.draw_touched(order.settle_seed, self.mix_seed + unit + 1, call)
+            one: Any = map_tensors(operator.itemgetter(number), self.samples)
+            examiner.sampled(order.mode, draw, grad_seed, self.sample_seed, one)
+
+
+def _take(worker: Worker, order: _Order, timeout_s: float, *, cuda: bool, trusted: bool) -> _Taken:
+    """One reading. What is looked at is decided when all have been taken: whoever is faster in
+    one of them only has to be right in that one."""
+    renewal = order.inputs.renewal
     mix_seed, sample_seed = secrets.randbits(48), secrets.randbits(48)
+    before = None if cuda else worker.usage()
     began = time.monotonic()
     message = worker.ask(
         "stopwatch",
         timeout_s=timeout_s,
         max_tensor_bytes=MAX_SAMPLE_BYTES,
         ipc=False,
-        mode=mode,
+        mode=order.mode,
         mix_seed=mix_seed,
         sample_seed=sample_seed,
-        passes=passes,
-        touch=inputs.renewal.touch,
+        passes=order.passes,
+        touch=renewal.touch,
+        seeded=renewal.seeded,
     )
     span_s = time.monotonic() - began
-    sets = len(inputs.grad_seeds)
+    busy_s = before.busy_s(worker.usage(), trusted=trusted) if before else None
     with claimed():
         samples = message.trees["samples"]
-        if {len(tensor) for _, tensor in walk_tensors(samples, "")} != {passes * sets}:
+        calls = order.passes * len(order.inputs.grad_seeds)
+        if {len(tensor) for _, tensor in walk_tensors(samples, "")} != {calls}:
             raise WorkerLied("not every call that was ordered has a sample")
-    if examiner is not None:
-        unit, call = secrets.randbelow(passes), secrets.randbelow(sets)
-        draw, grad_seed = inputs.draw_touched(order.settle_seed, mix_seed + unit + 1, call)
-        one: Any = map_tensors(lambda tensor: tensor[unit * sets + call], samples)
-        examiner.sampled(mode, draw, grad_seed, sample_seed, one)
-    return span_s
+    return _Taken(
+        span_s=span_s,
+        counted_s=span_s if busy_s is None else min(span_s, busy_s),
+        mix_seed=mix_seed,
+        sample_seed=sample_seed,
+        samples=samples,
+    )

@@ -23,8 +23,8 @@ from harness.judge.reference import Expected, Reference
 from harness.judge.rules import Rules
 from harness.mixing import FACTORS, Mix, Renewal
 from harness.records import Phase
-from harness.trees import walk_tensors
-from harness.trial import Call, Trial
+from harness.trees import dense, inexact, walk_tensors
+from harness.trial import Call, Played, Trial
 
 AS_GIVEN = "as_given"
 MEMORY_SHARE = 0.45  # of the device, for the reference alone: the worker needs as much
@@ -44,31 +44,41 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """`outputs`: paths of what is differentiated. `leaves`: what can be differentiated by.
+    """`outputs`: paths of what is differentiated. `leaves`: what can be differentiated by,
+    `weights`: those of them that are parameters.
     `left_out`: (phase, variation or pass) that the reference does not allow. `random`: it draws
     random numbers itself. `finite`: it is, for inputs as given. `stateful`: it has weights.
-    `mutates`: it changes inputs in place, as a step of an optimiser does. `mixable`: it takes
-    inputs that are mixed of two draws. `backward`: it is checked, where there is one."""
+    `mutates`: it changes inputs in place, as a step of an optimiser does. `drifts`: what it gives
+    depends on the calls before, as with the state of a spectral normalisation. `mixable`: it takes
+    inputs that are mixed of two draws. `backward`: it is checked, where there is one.
+    `constants`: buffers that a solution may do without."""
 
     outputs: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
     left_out: frozenset[tuple[Phase, str]] = frozenset()
     random: bool = False
     finite: bool = True
     stateful: bool = False
     mutates: bool = False
+    drifts: bool = False
     mixable: bool = True
     backward: bool = True
+    constants: tuple[str, ...] = ()
 
     @property
     def repeatable(self) -> bool:
         """Whether a timed call can be made again: from the same seed it gives the same."""
-        return not self.random and not self.mutates
+        return not (self.random or self.mutates or self.drifts)
 
     @property
     def renewal(self) -> Renewal:
         """How timed calls may get new values."""
-        return Renewal(mix=self.mixable, touch=self.mixable and not self.mutates)
+        return Renewal(
+            mix=self.mixable,
+            touch=self.mixable and not self.mutates,
+            seeded=self.random,
+        )
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -87,6 +97,7 @@ class Survey:
             variations=allowed,
             layouts=settings.layouts,
             leaves=self.leaves,
+            weights=self.weights,
             stateful=self.stateful,
         )
 
@@ -110,6 +121,9 @@ def survey(reference: Reference, settings: Settings) -> Survey:
             "give different results: nothing can be judged by it",
             path=reference.instance.path,
         )
+    if not first.finite and (names := _uninitialised(reference)):
+        text = f"{', '.join(names)}: NaN, which what nothing initialised holds (torch.empty)"
+        raise ProblemError(text, path=reference.instance.path)
     try:
         outputs, leaves = reference.differentiated
     except ProblemError:  # eager itself cannot go back, as after some in-place operations
@@ -119,11 +133,14 @@ def survey(reference: Reference, settings: Settings) -> Survey:
     found = Survey(
         outputs=outputs,
         leaves=leaves,
+        weights=tuple(name for name in reference.binding.parameters() if name in leaves),
         random=_differ(rules, reference.call(draw, salt=1).output, output),
         finite=first.finite,
         stateful=bool(reference.binding.names),
         mutates=_changes_inputs(reference, draw, first),
+        drifts=_depends_on_calls_before(reference, rules, draw),
         backward=not settings.quick,
+        constants=reference.constants,
     )
     del first, output
     return replace(
@@ -199,6 +216,29 @@ def _changes_inputs(reference: Reference, draw: Draw, expected: Expected) -> boo
     )
 
 
+def _uninitialised(reference: Reference) -> list[str]:
+    """Names of the weights that hold NaN."""
+    own = reference.binding.parameters() | reference.binding.buffers()
+    return [name for name, tensor in own.items() if inexact(tensor) and bool(tensor.isnan().any())]
+
+
+def _depends_on_calls_before(reference: Reference, rules: Rules, draw: Draw) -> bool:
+    """Whether a second call gives something else, because of what the first left in buffers.
+
+    By the least difference, where the reference is otherwise exact: a state may converge, and
+    timed calls have another one than the judge's.
+    """
+    trial = Trial(calls=(Call(draw=draw), Call(draw=draw)))
+    before = {name: tensor.clone() for name, tensor in reference.binding.buffers().items()}
+    played = reference.play(trial)
+    if all(torch.equal(tensor, before[name]) for name, tensor in played.state.items()):
+        return False
+    first, second = played.results
+    alone = Played(results=[first, reference.call(draw)])
+    exact = rules.spread(alone) == 0
+    return rules.spread(played) > 0 if exact else _differ(rules, second.output, first.output)
+
+
 def _differ(rules: Rules, one: Any, other: Any) -> bool:
     return any(check.problem for check in rules.output(one, other))
 
@@ -246,8 +286,15 @@ def _peak_share(reference: Reference, action: Callable[[], Any]) -> float:
 
 
 def require_comparable(reference: Reference) -> None:
-    """Raises `ProblemError` where nothing of what the reference returns can be compared."""
-    path = reference.instance.path
+    """Raises `ProblemError` where inputs cannot be handed over, or nothing of what the reference
+    returns can be compared."""
+    path, instance = reference.instance.path, reference.instance
+    inputs = instance.inputs(Draw(seed=1))
+    for name, value in zip(instance.input_names(inputs), inputs, strict=True):
+        for at, tensor in walk_tensors(value, name):
+            if not dense(tensor):
+                text = f"the input {at} is not a dense tensor: only those can be handed over"
+                raise ProblemError(text, path=path)
     output = reference.call(Draw(seed=1)).output
     if not any(tensor.numel() for _, tensor in walk_tensors(output, "")):
         raise ProblemError("Model returns no tensor that holds anything", path=path)

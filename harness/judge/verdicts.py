@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import traceback
 from collections.abc import Iterator
 
 import torch
@@ -15,7 +16,13 @@ from harness.errors import ProblemError, no_cpu_memory
 from harness.judge import baseline, checks
 from harness.judge.context import Context
 from harness.judge.rows import Findings
-from harness.judge.sandbox import WorkerCrash, WorkerFault, WorkerLied, WorkerTimeout
+from harness.judge.sandbox import (
+    WorkerCrash,
+    WorkerFault,
+    WorkerLied,
+    WorkerTimeout,
+    printable,
+)
 from harness.records import Phase, Status, Verdict
 
 #: What a worker's account of a failure means, whatever the phase.
@@ -89,13 +96,19 @@ def verdicts(phase: Progress, context: Context, name: str, found: Findings) -> I
     except baseline.BaselineError as error:
         text = f"the reference could not be measured again: {error}"
         raise Ended(verdict(Status.HARNESS_ERROR, phase.now, text)) from error
-    except RuntimeError as error:
-        if not (isinstance(error, torch.OutOfMemoryError) or no_cpu_memory(error)):
-            raise
+    except Ended:
+        raise
+    except Exception as error:  # of the harness's own: other evaluations go on
         text = "no memory left for the judge's reference beside the worker; use a smaller --size"
+        if not (isinstance(error, torch.OutOfMemoryError) or no_cpu_memory(error)):
+            text = f"the harness failed, see the log: {error!r}"
+            with context.log(name).open("a", errors="replace") as log:
+                traceback.print_exc(file=log)
         raise Ended(verdict(Status.HARNESS_ERROR, phase.now, text)) from error
 
 
 def verdict(status: Status, phase: Phase, message: str) -> Verdict:
-    """A verdict whose message is one line of bearable length."""
-    return Verdict(status=status, phase=phase, message=" ".join(message.split())[:1000])
+    """A verdict whose message is one line of bearable length, without control characters: a part
+    of it may be a worker's."""
+    line = printable(" ".join(message.split())[:1000])
+    return Verdict(status=status, phase=phase, message=line)

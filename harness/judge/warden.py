@@ -7,7 +7,11 @@ warden ends them all and then itself, in the way that the worker ended.
 Run as a script, by path: `python -I -S warden.py COMMAND...`; a fork server (`forker`) forks
 wardens and calls `confine` and `guard`. Standard library only.
 
-Not covered: a worker that kills the warden, which runs as the same user.
+A worker could kill its warden, which runs as the same user, but for namespaces: it gets no credit
+then (`Worker.pids`), and a fork server ends what is left.
+
+Not covered: what outlives such a warden where there is no fork server; a process that forks
+faster than it can be listed and killed.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ import torch
 
 from harness import nvml
 from harness.judge.device import Device
-from harness.judge.sandbox import Worker
+from harness.judge.sandbox import Worker, WorkerCrash
 
 MIB = 1 << 20
 PERIOD_S = 0.005
@@ -85,7 +85,8 @@ class Watermark:
             last = False
             while not last:
                 last = self._stop.is_set()  # the last look is after the answer
-                self._look(card, shared_only=cuda)
+                with contextlib.suppress(WorkerCrash):  # the next order will tell
+                    self._look(card, shared_only=cuda)
                 self._looked.set()
                 self._stop.wait(PERIOD_S)
 

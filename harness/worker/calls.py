@@ -19,7 +19,7 @@ import torch
 from harness.binding import Binding
 from harness.draws import Draw, GradDraw, grad_outputs
 from harness.problem import Instance
-from harness.trees import map_tensors
+from harness.trees import dense, map_tensors
 from harness.worker.faults import ContractFault
 
 _POISON_LEAST_BYTES = 512 << 20
@@ -72,7 +72,9 @@ class Side:
         Raises `NoBackward` where no output carries a gradient.
         """
         outputs = self.binding.differentiated(output)
-        if calls.grads is None:
+        if calls.grads is None or any(  # the inputs may have new values, and a shape hang on those
+            calls.grads[path].shape != output.shape for path, output in outputs.items()
+        ):
             calls.grads = grad_outputs(outputs, GradDraw(seed=calls.grad_seed), calls.dtype)
         parameters = {n: p for n, p in self.binding.parameters().items() if p.requires_grad}
         leaves = calls.leaves | parameters
@@ -103,7 +105,7 @@ class Side:
 
 def plain(value: Any) -> Any:
     """`value` with every tensor detached. A tensor subclass could compute on being read, so it
-    is refused: raises `ContractFault`."""
+    is refused, as is what is not dense: raises `ContractFault`."""
 
     def check(tensor: torch.Tensor) -> torch.Tensor:
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or vars(tensor):
@@ -111,6 +113,8 @@ def plain(value: Any) -> Any:
                 f"a {type(tensor).__name__} with attributes {sorted(vars(tensor))} was returned; "
                 "a plain torch.Tensor is asked for"
             )
+        if not dense(tensor):
+            raise ContractFault("a tensor that is not dense was returned; a dense one is asked for")
         return torch.Tensor.detach(tensor)
 
     return map_tensors(check, value)

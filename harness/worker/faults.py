@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from harness.binding import NoBackward
+from harness.channel import CannotTravel
 from harness.errors import ProblemError, no_cpu_memory
 
 MAX_TRACEBACK = 200_000  # characters kept of a traceback or compiler log
@@ -56,6 +57,8 @@ def describe(error: BaseException, *, phase_kind: str = "exception") -> dict[str
     """`error` as JSON: kind, type, one-line message, full text."""
     if isinstance(error, Fault):
         kind = error.kind
+    elif isinstance(error, CannotTravel):
+        kind = "contract"
     elif isinstance(error, ProblemError):
         kind = "problem"
     elif isinstance(error, NoBackward):
@@ -69,7 +72,7 @@ def describe(error: BaseException, *, phase_kind: str = "exception") -> dict[str
     if isinstance(error, CompileFault):
         text = error.log + "\n" + text
     lines = str(told).strip().splitlines()
-    speaks = isinstance(error, Fault | ProblemError | NoBackward)
+    speaks = isinstance(error, Fault | ProblemError | NoBackward | CannotTravel)
     name = "" if speaks else f"{type(error).__name__}: "
     return {
         "kind": kind,

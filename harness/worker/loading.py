@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +35,23 @@ def import_solution(source: str, folder: Path, file_name: str) -> Any:
     return model
 
 
-def adopt_state(model: torch.nn.Module, reference: torch.nn.Module) -> tuple[dict[str, str], str]:
+def adopt_state(
+    model: torch.nn.Module, reference: torch.nn.Module, constants: Sequence[str] = ()
+) -> tuple[dict[str, str], str]:
     """Copy the reference's parameters and buffers into `model`.
 
     Returns what the model calls each of them, and a note on how they were matched, or "".
     By name where name and shape agree, the rest in order, where the shapes do. Buffers that
-    only the solution has are its own business; parameters are not.
+    only the solution has are its own business; parameters are not. It may do without `constants`,
+    buffers of the reference that never change.
     Raises `ContractFault` that lists both sides where neither way fits.
     """
     parameters, notes = _match(
         dict(reference.named_parameters()), dict(model.named_parameters()), "parameters"
     )
-    buffers, more = _match(dict(reference.named_buffers()), dict(model.named_buffers()), "buffers")
+    buffers, more = _match(
+        dict(reference.named_buffers()), dict(model.named_buffers()), "buffers", constants
+    )
     names = parameters | buffers
     theirs = dict(reference.named_parameters()) | dict(reference.named_buffers())
     own = dict(model.named_parameters()) | dict(model.named_buffers())
@@ -56,11 +62,15 @@ def adopt_state(model: torch.nn.Module, reference: torch.nn.Module) -> tuple[dic
 
 
 def _match(
-    theirs: dict[str, torch.Tensor], own: dict[str, torch.Tensor], kind: str
+    theirs: dict[str, torch.Tensor],
+    own: dict[str, torch.Tensor],
+    kind: str,
+    constants: Sequence[str] = (),
 ) -> tuple[dict[str, str], list[str]]:
     """The reference's name -> the model's, and a note where names differ. Raises `ContractFault`.
 
-    A buffer that only counts (an integer without dimensions) may be missing.
+    A buffer that only counts (an integer without dimensions) may be missing, and `constants` may
+    where they have no counterpart.
     """
     names = {n: n for n, t in theirs.items() if n in own and own[n].shape == t.shape}
     rest = {n: t for n, t in theirs.items() if n not in names}
@@ -69,6 +79,9 @@ def _match(
         rest = {n: t for n, t in rest.items() if t.ndim or t.is_floating_point()}
         shapes = [t.shape for t in rest.values()]
         spare = {n: t for n, t in spare.items() if t.shape in shapes}
+        if len(spare) < len(rest):
+            rest = {n: t for n, t in rest.items() if n not in constants}
+            spare = {n: t for n, t in spare.items() if t.shape in [r.shape for r in rest.values()]}
     if [t.shape for t in rest.values()] != [t.shape for t in spare.values()]:
         raise ContractFault(
             f"the {kind} differ, by name and in order: the reference has {_list(theirs)}, "

@@ -2,7 +2,7 @@
 
 On CUDA one profiled pass lists the kernels; those whose name stands in a library that the
 solution built, or that triton compiled for it, are its own. On a CPU the calls into built
-modules are counted. Both are claims: they label a result, they do not prove one.
+modules are counted, and timed. Both are claims: they label a result, they do not prove one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,17 +78,28 @@ def triton_kernels(module_names: list[str]) -> set[str]:
     return names
 
 
-def native_calls(call: Callable[[], Any], modules: list[Any]) -> int:
-    """How often one `call` entered a function of the built `modules`, on any Python thread."""
+def native_calls(call: Callable[[], Any], modules: list[Any]) -> tuple[int, float | None]:
+    """How often one `call` entered a function of the built `modules`, on any Python thread; and
+    what share of the processor time in native functions was spent there, None where there was none.
+    """
     functions = {
         id(f) for m in modules for f in vars(m).values() if callable(f) and not isinstance(f, type)
     }
-    count = 0
+    count = own_ns = total_ns = 0
+    stacks: dict[int, list[tuple[bool, int]]] = {}  # by thread: whether it is own, and its begin
 
     def note(frame: Any, event: str, argument: Any) -> None:
-        nonlocal count
-        if event == "c_call" and id(argument) in functions:
-            count += 1
+        nonlocal count, own_ns, total_ns
+        stack = stacks.setdefault(threading.get_ident(), [])
+        if event == "c_call":
+            own = id(argument) in functions
+            count += own
+            stack.append((own, time.thread_time_ns()))
+        elif event in ("c_return", "c_exception") and stack:
+            own, began = stack.pop()
+            took = time.thread_time_ns() - began
+            own_ns += took if own and not any(outer for outer, _ in stack) else 0
+            total_ns += 0 if stack else took
 
     threading.setprofile(note)
     sys.setprofile(note)
@@ -96,4 +108,4 @@ def native_calls(call: Callable[[], Any], modules: list[Any]) -> int:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return count
+    return count, min(1.0, own_ns / total_ns) if total_ns else None

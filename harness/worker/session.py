@@ -106,7 +106,8 @@ class Session:
     def load(self, order: dict[str, Any]) -> Answer:
         """Construct ModelNew and give it the reference's weights.
 
-        `outputs`: paths of the outputs that are differentiated.
+        `outputs`: paths of the outputs that are differentiated. `constants`: buffers that
+        ModelNew may do without.
         """
         assert self.instance is not None
         assert self.reference is not None
@@ -122,7 +123,9 @@ class Session:
         if not isinstance(model, torch.nn.Module):
             raise ContractFault(f"ModelNew makes a {type(model).__name__}, not an nn.Module")
         _check_arguments(model, self.instance)
-        names, note = loading.adopt_state(model, self.reference.model)
+        names, note = loading.adopt_state(
+            model, self.reference.model, constants=order.get("constants", ())
+        )
         outputs = tuple(order["outputs"])
         self.reference.binding.outputs = outputs
         self._set_candidate(model, Binding(model=model, names=names, outputs=outputs))
@@ -226,6 +229,7 @@ class Session:
             sample_seed=order["sample_seed"],
             passes=order["passes"],
             touch=order["touch"],
+            seeded=order["seeded"],
         )
         return {}, {"samples": samples}
 
@@ -235,7 +239,7 @@ class Session:
         self.timer.settle(order["mix_seed"])
         if not order["host"]:
             return {}, {}
-        host_ms = self.timer.host_ms(order["mode"], touch=order["touch"])
+        host_ms = self.timer.host_ms(order["mode"], touch=order["touch"], seeded=order["seeded"])
         self.timer.settle(order["mix_seed"])
         return {"host_ms": host_ms}, {}
 
@@ -278,7 +282,8 @@ class Session:
 
         once()
         if instance.device.type != "cuda":
-            return {"native_calls": provenance.native_calls(once, self.builder.modules)}, {}
+            count, share = provenance.native_calls(once, self.builder.modules)
+            return {"native_calls": count, "own_share": share if count else None}, {}
         times = provenance.cuda_kernels(once)
         libraries = [Path(r.library) for r in self.builder.records if r.library]
         triton = provenance.triton_kernels([loading.MODULE_NAME])

@@ -181,22 +181,30 @@ class Timer:
         self.refresh()
 
     def stopwatch(
-        self, mode: str, *, mix_seed: int, sample_seed: int, passes: int, touch: bool
+        self,
+        mode: str,
+        *,
+        mix_seed: int,
+        sample_seed: int,
+        passes: int,
+        touch: bool,
+        seeded: bool,
     ) -> Any:
         """Calls of the candidate that the judge times, on values that follow from `mix_seed`:
         whole new ones, or with `touch` new ones in part, which leaves more of the time to the call.
 
         A sample of what each call returned, stacked, at places that follow from `sample_seed`:
-        so the work cannot be put off until after the answer.
+        so the work cannot be put off until after the answer. With `seeded` each call begins from
+        the seed of the first draw of its values, so that what it draws itself can be drawn again.
         """
         self.mix_seed, self.number = mix_seed, 0
         samples: list[Any] = []
         for _ in range(passes):
             self.touch() if touch else self.refresh()
-            samples += [self._sampled(mode, calls, sample_seed) for calls in self.sets]
+            samples += self._sampled(mode, sample_seed, seeded=seeded)
         return stack(samples)
 
-    def host_ms(self, mode: str, *, touch: bool) -> float:
+    def host_ms(self, mode: str, *, touch: bool, seeded: bool) -> float:
         """Milliseconds that the host alone needs for a call of `stopwatch`, on an idle device.
 
         The least of a few passes: in the first one it also waits for a copy to the device.
@@ -207,14 +215,21 @@ class Timer:
                 torch.cuda.synchronize()
             began = _monotonic_ns()
             self.touch() if touch else self.refresh()
-            kept = [self._sampled(mode, calls, 0) for calls in self.sets]
+            kept = self._sampled(mode, 0, seeded=seeded)
             spans.append(_monotonic_ns() - began)
             del kept
         return min(spans) / 1e6 / len(self.sets)
 
-    def _sampled(self, mode: str, calls: CallSet, seed: int) -> Any:
-        output = self.candidate.run(mode, calls, self.candidate.prepare(mode, calls))
-        return map_tensors(lambda tensor: sample(tensor, seed), plain(output))
+    def _sampled(self, mode: str, seed: int, *, seeded: bool) -> list[Any]:
+        """Samples of what a call on each input set returns."""
+        assert self.pool is not None
+        samples: list[Any] = []
+        for calls, (first, _) in zip(self.sets, self.held, strict=True):
+            if seeded:
+                torch.manual_seed(self.pool.seeds[first])
+            output = self.candidate.run(mode, calls, self.candidate.prepare(mode, calls))
+            samples.append(map_tensors(lambda tensor: sample(tensor, seed), plain(output)))
+        return samples
 
     def renew(
         self,

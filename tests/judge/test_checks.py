@@ -10,6 +10,7 @@ import torch
 from support import HONEST, TINY, Bench
 
 from harness.config import Settings
+from harness.draws import Draw
 from harness.errors import ProblemError
 from harness.judge import reference as reference_module
 from harness.judge import survey as survey_module
@@ -18,6 +19,7 @@ from harness.judge.reference import Reference
 from harness.judge.survey import Survey, sizes_to_check, survey, variations
 from harness.problem import Instance
 from harness.records import Phase, Row, Status
+from harness.trial import Call, Trial
 
 HONEST_FOLDER = Path(__file__).resolve().parent.parent / "honest"
 
@@ -46,6 +48,107 @@ def returns(expression: str, source: str = TINY) -> str:
 
 
 # --- what the reference allows ------------------------------------------------------------------
+
+
+def test_an_expanded_input_is_refilled_like_any_other() -> None:
+    expanded = "torch.randn(ROWS, COLUMNS), torch.randn(1, COLUMNS).expand(ROWS, COLUMNS)"
+    source = TINY.replace("torch.randn(ROWS, COLUMNS), torch.randn(ROWS, COLUMNS)", expanded)
+    assert source != TINY
+    found = surveyed(source)
+    assert found.left_out == frozenset()
+    assert found.mixable
+
+
+AVERAGE = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(8))
+        self.norm = torch.nn.BatchNorm1d(8)
+
+    def forward(self, x):
+        self.mean.mul_(0.9).add_(x.detach().mean(0), alpha=0.1)
+        return self.norm(x) - self.mean
+
+
+def get_inputs():
+    return [torch.randn(16, 8)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "drifts"),
+    [
+        ({}, True),
+        ({" - self.mean": ""}, False),
+        ({" - self.mean": " - 1e-4 * self.mean"}, True),
+    ],
+    ids=["average", "unread", "hardly"],
+)
+def test_a_reference_that_goes_by_the_calls_before_is_found_out(
+    change: dict[str, str], drifts: bool
+) -> None:
+    source = AVERAGE
+    for old, new in change.items():
+        assert old in source
+        source = source.replace(old, new)
+    found = surveyed(source)
+    assert found.drifts == drifts
+    assert found.repeatable != drifts
+
+
+def test_what_goes_by_the_calls_before_passes_and_says_that_timed_outputs_were_not_compared(
+    bench: Bench,
+) -> None:
+    row = bench.judge(AVERAGE.replace("class Model(", "class ModelNew("), AVERAGE, profile=False)
+    assert row.verdict.status is Status.PASS, row.verdict
+    assert "timed_outputs_not_compared" in row.flags
+
+
+@pytest.mark.parametrize(
+    ("inputs", "output", "says"),
+    [
+        ("torch.eye(4).to_sparse()", "(x @ torch.ones(4, 4))", "the input x is not a dense"),
+        ("{'a': [torch.eye(4).to_sparse()]}", "x['a'][0].to_dense()", r"input x\['a'\]\[0\] is"),
+    ],
+)
+def test_inputs_that_cannot_be_handed_over_are_the_files_fault(
+    inputs: str, output: str, says: str
+) -> None:
+    source = returns(output).replace("self, x, y", "self, x")
+    source = source.replace("torch.randn(ROWS, COLUMNS), torch.randn(ROWS, COLUMNS)", inputs)
+    with pytest.raises(ProblemError, match=says):
+        survey_module.require_comparable(made(source))
+
+
+def test_a_sparse_gradient_is_the_files_fault() -> None:
+    source = AVERAGE.replace("BatchNorm1d(8)", "Embedding(9, 8, sparse=True)")
+    source = source.replace("x.detach().mean(0)", "self.mean").replace("randn(16, 8)", "arange(9)")
+    with pytest.raises(ProblemError, match=r"the gradient of norm.weight is not a dense tensor"):
+        surveyed(source)
+
+
+def test_weights_that_nothing_initialised_are_the_files_fault() -> None:
+    source = AVERAGE.replace("torch.zeros(8))", "torch.empty(8))")
+    with pytest.raises(ProblemError, match=r"mean: NaN, .* \(torch.empty\)"):
+        surveyed(source)
+
+
+def test_a_weight_that_is_not_used_is_not_asked_for_alone() -> None:
+    source = AVERAGE.replace("self.norm =", "self.idle = torch.nn.Linear(3, 3); self.norm =")
+    found = surveyed(source.replace("self, x", "self, x, y").replace("(16, 8)]", "(16, 8)] * 2"))
+    assert found.leaves == ("x", "norm.weight", "norm.bias")
+    assert found.weights == ("norm.weight", "norm.bias")
+
+
+def test_an_oracle_of_another_shape_is_none() -> None:
+    source = returns("[x] if x.dtype == torch.float64 else [x, y]")
+    trial = Trial(calls=(Call(draw=Draw(seed=1)),))
+    assert made(source).expected(trial, oracle=True).oracle is None
+    assert made(TINY).expected(trial, oracle=True).oracle is not None
 
 
 def test_a_plain_reference_allows_everything() -> None:
@@ -232,3 +335,10 @@ def test_where_no_float64_reference_fits_the_row_says_so(bench: Bench) -> None:
 
 def test_honest_code_has_no_flags(bench: Bench) -> None:
     assert bench.judge(HONEST, modes=()).flags == ()
+
+
+def test_an_output_whose_shape_hangs_on_values_is_timed_and_looked_at(bench: Bench) -> None:
+    source = returns("(x * y)[x > 0]")
+    options = {"modes": ("forward_backward",), "profile": False}
+    row = bench.judge(source.replace("class Model(", "class ModelNew("), source, **options)
+    assert row.verdict.status is Status.PASS, row.verdict

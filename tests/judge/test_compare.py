@@ -201,6 +201,15 @@ def test_an_all_zero_reference_wants_zeros() -> None:
     assert not passes(torch.full((10,), 1e-30), zeros)
 
 
+def test_a_float64_result_of_float32_work_may_err_as_eager_does() -> None:
+    true = torch.rand(1000, dtype=torch.float64) + 1
+    eager = true.float().double()
+    other = true * (1 + 3e-8 * torch.randn(1000, dtype=torch.float64))
+    assert passes(other, eager, oracle=true)
+    assert not passes(other, eager)
+    assert not passes(true * (1 + 1e-4), eager, oracle=true)
+
+
 def test_float64_does_not_accept_float32() -> None:
     x = torch.randn(1000, dtype=torch.float64)
     assert passes(x * (1 + 1e-12), x, oracle=x)

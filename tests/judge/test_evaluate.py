@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import psutil
 import pytest
 import torch
 from support import SCALE_SOURCE, TINY, Bench, judges
 
 from harness.errors import ProblemError
-from harness.judge import baseline, checks, evaluate, performance
+from harness.judge import audit, baseline, checks, evaluate, performance
+from harness.judge.baseline import Baseline
 from harness.judge.case import open_case
-from harness.judge.sandbox import WorkerFault
+from harness.judge.context import Context
+from harness.judge.rows import Findings
+from harness.judge.sandbox import WorkerFault, WorkerLied, claimed
+from harness.judge.subject import Subject
 from harness.records import MODES, Phase, Row, Status
+from harness.trial import Played
 
 WEIGHTED = """
 import torch
@@ -36,6 +44,18 @@ def get_inputs():
 
 def get_init_inputs():
     return [5]
+"""
+
+SLOW_TO_END = """
+import os
+import torch
+
+open({note!r}, "w").write(str(os.getpid()))
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x, y):
+        return ((x - y) ** 2).mean(dim=1)
 """
 
 ALL = {"modes": MODES, "measure_memory": True, "profile": True}
@@ -346,7 +366,7 @@ RAISING = {
     ),
     "an output that cannot be compared": (
         model("return 'text'"),
-        Status.RUNTIME_ERROR,
+        Status.CONTRACT_ERROR,
         Phase.FORWARD,
         "a str cannot be compared",
     ),
@@ -550,6 +570,17 @@ def test_library_calls_alone_are_labelled_and_fail_where_own_kernels_are_asked_f
     is_row(row, Status.NOT_EXERCISED, Phase.PROFILE, "no kernel of its own ran")
 
 
+def test_a_token_of_a_kernel_beside_library_calls_does_not_make_them_its_own(bench: Bench) -> None:
+    before = BUILD + "\n\ndef tokens(x):\n    return [extension.scale(0, 0, 0, 1.0)]"
+    body = f"tokens(x)\nfor _ in range(200):\n    (x - y).square().mean(dim=1)\n{RIGHT}"
+    row = bench.judge(model(body, before=before), **PROFILED)
+    assert "library_only" in row.flags
+    assert row.own_share is not None
+    assert row.own_share < 0.01
+    row = bench.judge(model(body, before=before), require_own_kernels=True, **PROFILED)
+    is_row(row, Status.NOT_EXERCISED, Phase.PROFILE, r"took 0\.\d+% of the time")
+
+
 def test_a_kernel_that_is_built_and_never_called_is_not_exercised(bench: Bench) -> None:
     row = bench.judge(model(RIGHT, before=BUILD), **PROFILED)
     is_row(row, Status.NOT_EXERCISED, Phase.PROFILE, "nothing of what it built ran")
@@ -707,7 +738,7 @@ def test_no_memory_for_the_judge_is_a_harness_error(bench: Bench) -> None:
 
 def test_a_baseline_that_cannot_be_measured_again_is_a_harness_error(bench: Bench) -> None:
     error: Any = baseline.BaselineError("gone")
-    with mock.patch.object(performance, "_current_baseline", side_effect=error):
+    with mock.patch.object(performance, "_on_current_baseline", side_effect=error):
         row = bench.judge(model(RIGHT))
     is_row(row, Status.HARNESS_ERROR, Phase.AUDIT, "measured again: gone")
 
@@ -738,3 +769,73 @@ def test_building_alone_tells_what_cannot_be_built(
     bench: Bench, source: str, status: Status
 ) -> None:
     assert bench.build(source, bench.problem(TINY)).verdict.status is status
+
+
+def test_the_reference_is_measured_again_with_nothing_of_the_solution_alive(
+    bench: Bench, tmp_path: Path
+) -> None:
+    note, alive = tmp_path / "pid", []
+
+    def again(context: Context, subject: Subject, known: Baseline, mode: str) -> Baseline:
+        alive.append(psutil.pid_exists(int(note.read_text())))
+        return known
+
+    with (
+        mock.patch.object(audit, "in_doubt", return_value=True),
+        mock.patch.object(baseline, "measure_again", again),
+    ):
+        row = bench.judge(SLOW_TO_END.format(note=str(note)))
+    assert row.verdict.status is Status.PASS, row.verdict
+    assert alive == [False]
+
+
+def test_a_note_of_a_worker_is_shown_as_text(bench: Bench) -> None:
+    before = (
+        "import sys\norders = sys.modules['harness.worker.session'].ORDERS\n"
+        "orders['load'] = lambda *_, load=orders['load']: "
+        "(load(*_)[0] | {'note': '\\x1b[2Jpass'}, {})"
+    )
+    row = bench.judge(model(RIGHT, before=before))
+    assert row.verdict.message == r"\x1b[2Jpass"
+
+
+SPANS = (math.nan, math.inf, -1.0, 1e300, 10**400, "long", None)
+
+
+@pytest.mark.parametrize("seconds", SPANS)
+def test_a_build_takes_a_span_of_time(seconds: Any) -> None:
+    with pytest.raises(WorkerLied):
+        Findings().note_builds([{"name": "b", "seconds": seconds}])
+
+
+RESULT = {
+    "output": torch.zeros(2),
+    "grads": {"x": None, "y": torch.zeros(2)},
+    "carries": {"output": True},
+    "inputs": {"x": torch.zeros(2)},
+    "grad_outputs": {},
+    "buffers": {},
+}
+
+
+def played(**changes: Any) -> Played:
+    trees = {"results": [RESULT | changes], "later": [], "state": {"b": torch.zeros(1)}}
+    return Played.from_trees(trees, 1)
+
+
+@pytest.mark.parametrize("key", ["grads", "carries", "inputs", "grad_outputs", "buffers"])
+@pytest.mark.parametrize("value", [5, [1.0], {"x": [torch.zeros(2)]}, {"x": "text"}, {"x": 1.0}])
+def test_what_came_of_a_trial_is_of_the_kinds_that_there_are(key: str, value: Any) -> None:
+    assert played().results[0].carries == {"output": True}
+    with pytest.raises(WorkerLied), claimed():
+        played(**{key: value})
+    with pytest.raises(WorkerLied), claimed():
+        played(carries={"output": torch.zeros(2)})  # neither true nor false
+
+
+def test_an_error_of_the_harness_ends_one_evaluation_only(bench: Bench) -> None:
+    with mock.patch.object(checks.Judged, "_try", side_effect=OverflowError("too large")):
+        row = bench.judge(model(RIGHT))
+    is_row(row, Status.HARNESS_ERROR, Phase.FORWARD, r"the harness failed.*too large")
+    assert "Traceback" in Path(row.log).read_text()
+    is_row(bench.judge(model(RIGHT)), Status.PASS, Phase.DONE, "")

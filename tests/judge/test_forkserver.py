@@ -65,6 +65,21 @@ def facts_of(bench: Bench, code: str, **changes: Any) -> Any:
     return json.loads(text[text.rindex("RuntimeError: ") + len("RuntimeError: ") :])
 
 
+def test_what_has_killed_its_warden_is_ended_too(server: ForkServer, start_on: StartOn) -> None:
+    child = "subprocess.Popen(['sleep', '600'], start_new_session=True).pid"
+    worker = start_on(
+        server,
+        f"ctypes.CDLL(None).prctl(1, 0)\nchild = {child}\n"
+        "answer(pids=[os.getpid(), child])\nos.kill(os.getppid(), signal.SIGKILL)\n"
+        "time.sleep(600)",
+    )
+    other = start_on(server, "answer()\nanswer()\nreceive()")
+    ask(other)
+    assert all(gone(pid) for pid in ask(worker)["pids"])
+    worker.end()
+    ask(other)  # and no other
+
+
 # --- as if started as a program -------------------------------------------------------------------
 
 

@@ -32,6 +32,11 @@ class Model(torch.nn.Module):
 def get_inputs():
     return [{inputs}]
 """
+INIT = """def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(40))
+
+    """
 NORMAL = "torch.randn(ROWS, COLUMNS) * (0.5 + torch.rand(())), torch.randn(ROWS, COLUMNS)"
 
 
@@ -49,6 +54,31 @@ def findings(source: str, dtype: torch.dtype = torch.float32) -> list[Finding]:
 
 def with_outcome(found: list[Finding], outcome: Outcome) -> set[str]:
     return {f"{f.mutant} / {f.part}" for f in found if f.outcome is outcome}
+
+
+@pytest.mark.parametrize(
+    ("forward", "inputs"),
+    [
+        ("return x.gather(1, y % 8)", "torch.randn(24, 8), torch.randint(8, 90, (24, 8))"),
+        ("return x * y", "torch.randn(24, 40), torch.randn(1, 40).expand(24, 40)"),
+        ("return (x * y)[x > 0]", NORMAL),
+        ("return torch.fft.rfft(x * y).conj()", NORMAL),
+        ("return x * y, (9 * x).abs().to(torch.uint16)", NORMAL),
+    ],
+    ids=["index", "expanded", "shape by values", "conjugate", "unsigned"],
+)
+def test_what_a_mutant_cannot_do_is_no_fault_of_the_problem(forward: str, inputs: str) -> None:
+    found = findings(problem(forward, inputs=inputs))
+    assert len(found) > 10
+    assert "zeros / output" in {f"{f.mutant} / {f.part}".replace("[0]", "") for f in found}
+    assert not with_outcome(found, Outcome.PASSES)
+
+
+def test_a_skipped_operation_leaves_the_model_as_it_was() -> None:
+    source = problem("self.kept = 2 * self.weight; return x * self.kept + y.sum()")
+    source = source.replace("def forward(self, x, y):", INIT + "def forward(self, x, y):")
+    names = {f.mutant for f in findings(source)}
+    assert "operation 1 (mul) skipped" in names
 
 
 # --- what is fit --------------------------------------------------------------------------------

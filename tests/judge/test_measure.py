@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +20,7 @@ from harness.judge.device import Device
 from harness.judge.measure import Plan, enough, plan, time_mode
 from harness.judge.monitor import CONTENDED, POWER_CAPPED, THROTTLED, Monitor
 from harness.judge.sandbox import WorkerLied
+from harness.judge.usage import Usage
 from harness.mixing import Renewal, mixes, touches
 from harness.records import Block, Epoch, Timing
 
@@ -29,8 +32,10 @@ GPU = Device(type="cuda", index=0, name="G", visible="0", arch="9.0", memory_byt
 class Fake:
     """Answers orders as an honest worker would; `bend` may change an answer."""
 
-    sets = passes = 0
+    sets = passes = readings = 0
     busy_s = 0.0
+    quick = -1
+    """Which reading of the judge's clock is answered faster than the others."""
 
     def __init__(
         self,
@@ -50,6 +55,8 @@ class Fake:
             answer = {"host_ms": 0.1} if arguments["host"] else {}
         elif order == "stopwatch":
             self.passes = arguments["passes"]
+            time.sleep(0.0 if self.readings == self.quick else 0.005)
+            self.readings += 1
             samples = {"samples": torch.zeros(self.passes * self.sets, 1)}
             return Message(body={"answer": {}}, trees=self.bend(order, samples))
         else:
@@ -63,6 +70,9 @@ class Fake:
     def cpu_s(self) -> float:
         self.busy_s += 10.0
         return self.busy_s
+
+    def usage(self) -> Usage:
+        return Usage(threads_ns={}, newest=None)
 
     def epochs(self) -> list[dict[str, Any]]:
         return [arguments for order, arguments in self.orders if order == "epoch"]
@@ -248,14 +258,35 @@ def test_an_output_of_the_first_epoch_is_always_looked_at() -> None:
     assert draw == Draw(seed=first["seeds"][number], mix=mix)
 
 
-def test_a_call_of_every_reading_of_the_judges_clock_is_looked_at() -> None:
+def test_of_the_readings_of_the_judges_clock_calls_of_the_one_that_counts_are_looked_at() -> None:
     worker, eyes = Fake(reference_ms=0.05, candidate_ms=0.05), Eyes()
+    worker.quick = 2
     found = timing(worker, examiner=eyes)
     assert found.stopwatch_ms is not None
-    assert found.stopwatch_ms > 0
-    assert len(eyes.sampled_) == stopwatch.READINGS
+    assert 0 < found.stopwatch_ms < 5 / (worker.passes * worker.sets)
     orders = [arguments for order, arguments in worker.orders if order == "stopwatch"]
-    assert len({order["mix_seed"] for order in orders}) == len(orders)
+    assert len({order["mix_seed"] for order in orders}) == len(orders) == stopwatch.READINGS
+    seeds = {sample_seed for *_, sample_seed, _ in eyes.sampled_}
+    assert seeds == {orders[worker.quick]["sample_seed"]}
+    assert len(eyes.sampled_) == stopwatch.EXAMINED
+    assert len({str(looked[1]) for looked in eyes.sampled_}) == len(eyes.sampled_)  # other calls
+
+
+@pytest.mark.parametrize(("busy_ns", "counts"), [(1, True), (10**12, False), (None, False)])
+def test_processor_time_counts_where_it_is_less_and_known(
+    busy_ns: int | None, counts: bool
+) -> None:
+    worker = Fake(reference_ms=0.05, candidate_ms=0.05)
+    looks = itertools.count()
+
+    def usage() -> Usage:
+        thread = next(looks) if busy_ns is None else 1  # another thread each time, or the same
+        return Usage(threads_ns={thread: next(looks) * (busy_ns or 1)}, newest="1")
+
+    worker.usage = usage  # type: ignore[method-assign]
+    found = timing(worker, examiner=Eyes())
+    assert found.stopwatch_ms is not None
+    assert (found.stopwatch_ms < 1e-3) is counts
 
 
 def test_what_the_judges_clock_times_is_renewed_in_part_and_the_judge_knows_how() -> None:
@@ -265,8 +296,9 @@ def test_what_the_judges_clock_times_is_renewed_in_part_and_the_judge_knows_how(
     (settled,) = (arguments for order, arguments in worker.orders if order == "settle")
     orders = [arguments for order, arguments in worker.orders if order == "stopwatch"]
     base = mixes(settled["mix_seed"] + 1, seeds, worker.sets, mix=True)
-    for order, (_, draw, *_) in zip(orders, eyes.sampled_, strict=True):
-        assert order["touch"] is True
+    assert all(order["touch"] is True for order in orders)
+    for _, draw, _, sample_seed, _ in eyes.sampled_:
+        (order,) = (order for order in orders if order["sample_seed"] == sample_seed)
         units = range(1, order["passes"] + 1)
         known = [touches(order["mix_seed"] + unit, base, seeds) for unit in units]
         assert draw in [Draw(seed=seeds[n], mix=mix) for chosen in known for n, mix in chosen]
@@ -305,7 +337,7 @@ def put_block(key: str, value: Any) -> Callable[[dict[str, Any]], dict[str, Any]
     return lambda answer: answer | {"blocks": [b | {key: value} for b in answer["blocks"]]}
 
 
-NO_TIMES = (0.0, -1.0, math.nan, math.inf, "1", None, True, [1.0])
+NO_TIMES = (0.0, -1.0, math.nan, math.inf, "1", None, True, [1.0], 5e-324, 1e308, 10**400)
 LIES = {
     **{f"warm_up without {key}": ("warm_up", drop(key)) for key in ("ms", "wall_ms", "host_bound")},
     **{
@@ -326,6 +358,9 @@ LIES = {
     "no span": ("epoch", put_block("span_ns", None)),
     "half a span": ("epoch", put_block("span_ns", [1])),
     "a span of words": ("epoch", put_block("span_ns", ["a", "b"])),
+    "a span without end": ("epoch", put_block("span_ns", [1, math.inf])),
+    "late for ever": ("epoch", put("late_ms", {"reference": 0.0, "candidate": 10**400})),
+    "kept without end": ("epoch", put("kept", [math.inf])),
     "escapes of another type": ("epoch", put("late_ms", "none")),
     "lateness of one side": ("epoch", put("late_ms", {"reference": 0.0})),
     "nothing kept": ("epoch", put("kept", [])),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -249,6 +250,60 @@ def test_a_worker_that_stops_its_warden_is_ended_by_the_judge(
     worker.end()
     assert gone(int(str(facts["pid"])))
     assert gone(int(str(facts["child"])))
+
+
+def test_without_its_warden_nothing_is_known_of_a_worker(fake_worker: Start) -> None:
+    worker = fake_worker(
+        "ctypes.CDLL(None).prctl(1, 0)\n"  # not to end with it
+        "warden = os.getppid()\nanswer(pid=os.getpid(), warden=warden)\n"
+        "os.kill(warden, signal.SIGKILL)\nreceive()\ntime.sleep(600)"
+    )
+    facts = ask(worker)
+    pid = int(str(facts["pid"]))
+    assert gone(int(str(facts["warden"])))
+    try:
+        for look in (worker.pids, worker.cpu_s, worker.usage):
+            with pytest.raises(WorkerCrash, match="was ended"):
+                look()
+        worker.end()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_processor_time_is_not_taken_back(fake_worker: Start) -> None:
+    # The child of a child: when it has ended, its time is the warden's.
+    worker = fake_worker(
+        "gate, opens = os.pipe()\nburnt, tells = os.pipe()\n"
+        "if (child := os.fork()) == 0:\n"
+        "    if os.fork() == 0:\n"
+        "        os.close(opens)\n"
+        "        while time.process_time() < 0.3: pass\n"
+        "        os.write(tells, b'x')\n"
+        "        os.read(gate, 1)\n"
+        "    os._exit(0)\n"
+        "os.waitpid(child, 0)\nos.read(burnt, 1)\nanswer()\n"
+        "os.close(opens)\ntime.sleep(0.2)\nanswer()\nreceive()"
+    )
+    ask(worker)
+    before_s = worker.cpu_s()
+    assert before_s >= 0.25
+    ask(worker)
+    assert len(worker.pids()) == 1
+    assert worker.cpu_s() >= before_s
+
+
+def test_a_folder_goes_however_deep_it_is() -> None:
+    with sandbox.private_folder() as folder:
+        here = os.getcwd()
+        try:
+            os.chdir(folder)
+            for _ in range(1100):
+                os.mkdir("d")
+                os.chdir("d")
+        finally:
+            os.chdir(here)
+    assert not folder.exists()
 
 
 JUDGE = """

@@ -158,6 +158,11 @@ def test_a_subclass_is_refused_wherever_it_hides() -> None:
             plain(tree)
 
 
+def test_what_is_not_dense_is_refused() -> None:
+    with pytest.raises(ContractFault, match="a dense one is asked for"):
+        plain([torch.ones(2), torch.eye(2).to_sparse()])
+
+
 def test_a_tensor_that_became_a_subclass_later_is_refused() -> None:
     tensor = torch.ones(2)
     tensor.__class__ = Lazy

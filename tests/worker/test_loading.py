@@ -101,6 +101,18 @@ def test_buffers_that_fit_neither_way_are_listed_on_both_sides() -> None:
     reference = net(table=torch.zeros(4))
     with pytest.raises(ContractFault, match=r"the buffers differ.*\[table \(4,\)\].*\[\]"):
         adopt_state(net(), reference)
+    with pytest.raises(ContractFault, match="the buffers differ"):
+        adopt_state(net(), net(table=torch.zeros(4), mask=torch.ones(2)), constants=["mask"])
+
+
+def test_a_buffer_that_is_a_constant_may_be_missing_and_is_taken_over_where_it_is_not() -> None:
+    reference = net(mask=torch.ones(3), table=torch.full((4,), 2.0))
+    names, note = adopt_state(net(other=torch.zeros(4)), reference, constants=["mask"])
+    assert names == {"table": "other"}
+    assert note == "buffers were taken over in order: the names differ (table)"
+    model = net(own=torch.zeros(3), table=torch.zeros(4))
+    assert adopt_state(model, reference, constants=["mask"])[0]["mask"] == "own"
+    assert model.get_buffer("own").tolist() == [1.0] * 3
 
 
 def test_a_buffer_that_only_counts_may_be_missing() -> None:

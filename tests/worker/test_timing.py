@@ -216,7 +216,7 @@ def test_no_row_of_an_input_comes_again_in_an_epoch() -> None:
 def test_a_stopwatch_samples_every_call_on_values_of_the_judges(mode: str) -> None:
     of = timer([])
     epoch(of, mode, seeds=[8, 9, 7], grad_seeds=[3, 4])
-    samples = of.stopwatch(mode, mix_seed=70, sample_seed=5, passes=2, touch=False)
+    samples = of.stopwatch(mode, mix_seed=70, sample_seed=5, passes=2, touch=False, seeded=False)
     outputs = samples if mode == "forward" else samples[0]
     draws = [draw for number in (1, 2) for draw in drawn(number, [8, 9, 7], 2, 70)]
     assert len(outputs) == 4
@@ -231,14 +231,49 @@ def test_what_is_renewed_in_part_is_what_the_judge_works_out() -> None:
     pointers = [calls.inputs[0].data_ptr() for calls in of.sets]
     of.settle(50)
     settled = mixes(51, seeds, 2, mix=True)
-    samples = of.stopwatch("forward", mix_seed=70, sample_seed=5, passes=3, touch=True)
+    samples = of.stopwatch(
+        "forward", mix_seed=70, sample_seed=5, passes=3, touch=True, seeded=False
+    )
     chosen = [one for number in (1, 2, 3) for one in touches(70 + number, settled, seeds)]
     for (first, mix), got in zip(chosen, samples, strict=True):
         inputs = instance().inputs(Draw(seed=seeds[first], mix=mix))
         assert torch.equal(got, sample(2 * inputs[0], 5))
     assert len({tuple(row.tolist()) for row in samples}) == 6
     assert [calls.inputs[0].data_ptr() for calls in of.sets] == pointers
-    assert of.host_ms("forward", touch=True) > 0
+    assert of.host_ms("forward", touch=True, seeded=False) > 0
+
+
+SHARED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, again, row, expanded, transposed, z):
+        return x + again + row + expanded + transposed + z.real
+
+
+def get_inputs():
+    x = torch.randn(16, 32)
+    wide = torch.randn(16, 1).expand(16, 32)
+    z = torch.randn(16, 32, dtype=torch.complex64)
+    return [x, x, x[3], wide, torch.randn(32, 16).t(), z]
+"""
+
+
+def test_inputs_that_share_memory_get_the_values_that_the_judge_works_out() -> None:
+    of, seeds = timer([]), [1, 2, 3, 9]
+    of.instance = Instance(source=SHARED, path="p.py", size="full", dtype=torch.float32, device=CPU)
+    of.reference = of.candidate = Side("candidate", of.instance.model(0))
+    of.renew("forward", seeds, [4, 5], random.Random(0), mix_seed=50)
+    seen: list[torch.Tensor] = []
+    for again in (of.refresh, of.touch):
+        again()
+        for calls, (first, mix) in zip(of.sets, of.held, strict=True):
+            draw = Draw(seed=seeds[first], mix=mix)
+            if again == of.refresh:
+                torch.testing.assert_close(calls.inputs, of.instance.inputs(draw))
+            seen.append(calls.inputs[-1].clone())
+    assert all(not torch.equal(a, b) for i, a in enumerate(seen) for b in seen[:i])
 
 
 def test_a_gate_that_opened_is_tried_again_on_other_values() -> None:

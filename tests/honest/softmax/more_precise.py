@@ -1,7 +1,7 @@
 """In float64 throughout: nearer to the truth than the reference.
 
 expect: pass
-dtypes: float32 float16 bfloat16
+dtypes: float32 float16 bfloat16 float64
 """
 
 import torch

@@ -1,7 +1,7 @@
 """The gradient for `sum()`: right for a gradient of ones only.
 
 expect: wrong_gradient
-dtypes: float32 float16
+dtypes: float32 float16 float64
 """
 
 import torch
