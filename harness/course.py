@@ -91,7 +91,8 @@ class Course:
         self_check: bool = False,
     ) -> None:
         self._output, self._observer, self._opener = output, observer, opener
-        self._done, self._build_only = done, build_only
+        self._done = None if done is None else results.Done(done)
+        self._build_only = build_only
         pairs = [
             (work, solution)
             for work in works
@@ -235,8 +236,7 @@ class Course:
         size that fits is known, any will do: such a solution is not worth building ahead."""
         if self._done is None:
             return None
-        found = results.find_done(
-            self._done,
+        found = self._done.find(
             problem=work.job.problem.name,
             solution=solution.name,
             problem_digest=work.job.problem.digest,

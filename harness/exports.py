@@ -28,8 +28,8 @@ from harness.errors import MachineError, RequestError
 from harness.metrics import LEFT_OUT, PlainRow
 from harness.records import Phase, Status, Timing
 
-#: Verdicts of sources that never became a ModelNew.
-_NOT_COMPILED = (Status.COMPILE_ERROR, Status.LOAD_ERROR)
+#: Phases in which a source has not become a ModelNew yet, however it ended there.
+_NOT_COMPILED = (Phase.FIND.value, Phase.BUILD.value)
 EAGER, COMPILED = "baseline_time_torch", "baseline_time_torch_compile_inductor_default"
 
 
@@ -122,8 +122,6 @@ def _forward(row: PlainRow, raw: Sequence[Path]) -> Timing | None:
 def _entry(row: PlainRow, sample_id: int, timing: Timing | None) -> dict[str, Any]:
     status = Status(row["status"])
     right = row["forward_speedup"] is not None or status in (Status.PASS, Status.FORWARD_ONLY)
-    at_once = status is Status.CONTRACT_ERROR and row["phase"] == Phase.FIND.value
-    compiled = not (status in _NOT_COMPILED or at_once)
     runtime = row["forward_solution_ms"] if right else None
     units = (
         []
@@ -141,7 +139,7 @@ def _entry(row: PlainRow, sample_id: int, timing: Timing | None) -> dict[str, An
     }
     return {
         "sample_id": sample_id,
-        "compiled": compiled,
+        "compiled": row["phase"] not in _NOT_COMPILED,
         "correctness": right,
         "metadata": metadata,
         "runtime": float(runtime) if runtime else -1.0,

@@ -12,6 +12,7 @@ import inspect
 import random
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -50,6 +51,11 @@ class Instance:
         self._weights: set[str] = set()  # names, once a model was made
         self._source = source
         self._module = _execute(source, path, size)
+        # Tensors that the file makes at its top, such as inputs once for all: they are handed out
+        # as copies, or what is varied would stay so.
+        held = [value for name, value in self._module.items() if not name.startswith("__")]
+        self._kept = {_storage(tensor) for _, tensor in walk_tensors(held, "")} - {None}
+        self._given: list[weakref.ref[torch.Tensor]] = []
         for name in ("Model", "get_inputs"):
             if not callable(self._module.get(name)):
                 raise ProblemError(f"the problem file defines no {name}", path=path)
@@ -187,8 +193,20 @@ class Instance:
         if not isinstance(given, list | tuple):
             kind = type(given).__name__
             raise ProblemError(f"get_inputs returns a {kind}, not a list", path=self.path)
-        kept = self._kept()
+        kept = self._kept
+        self._require_new([t for _, t in walk_tensors(given, "") if _storage(t) not in kept])
         return [map_tensors(lambda tensor: self._cast(tensor, kept), value) for value in given]
+
+    def _require_new(self, tensors: list[torch.Tensor]) -> None:
+        """Raises `ProblemError` where one was handed out by the last draw: a file that remembers
+        does not follow the seed, and what was varied stays so."""
+        if any(tensor is last() for tensor in tensors for last in self._given):
+            reason = (
+                "get_inputs gives tensors of an earlier call again: make them anew in each call, "
+                "or once for all at the top of the file"
+            )
+            raise ProblemError(reason, path=self.path)
+        self._given = [weakref.ref(tensor) for tensor in tensors]
 
     def _where_it_can(self, where: torch.device, make: Callable[[torch.device], _T]) -> _T:
         """What `make` gives on the device, or on the CPU where the file's code works only there
@@ -224,17 +242,10 @@ class Instance:
             if inexact(tensor)
         }
 
-    def _kept(self) -> set[int]:
-        """The storages of tensors that the file itself holds on to, such as inputs that it makes
-        once for all: they are handed out as copies, or what is varied would stay so."""
-        held = [value for name, value in self._module.items() if not name.startswith("__")]
-        strided = (t for _, t in walk_tensors(held, "") if t.layout is torch.strided)
-        return {tensor.untyped_storage()._cdata for tensor in strided}
-
-    def _cast(self, tensor: torch.Tensor, kept: set[int]) -> torch.Tensor:
+    def _cast(self, tensor: torch.Tensor, kept: set[int | None]) -> torch.Tensor:
         dtype = self.dtype if tensor.is_floating_point() else tensor.dtype
         cast = tensor.detach().to(device=self.device, dtype=dtype)
-        return cast.clone() if kept and cast.untyped_storage()._cdata in kept else cast
+        return cast.clone() if kept and _storage(cast) in kept else cast
 
     def guard(
         self, what: str, action: Callable[[], Any], *, passing: tuple[type[Exception], ...] = ()
@@ -262,6 +273,11 @@ def _uninitialised_is_nan() -> Iterator[None]:
         yield
     finally:
         torch.set_deterministic_debug_mode(mode)
+
+
+def _storage(tensor: torch.Tensor) -> int | None:
+    """What tells storages apart; None for a tensor without one (sparse)."""
+    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else None
 
 
 def _seed(seed: int) -> None:

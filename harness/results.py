@@ -175,30 +175,41 @@ def latest(frame: pd.DataFrame, key: Sequence[str] = KEY) -> pd.DataFrame:
     return newest
 
 
-def find_done(
-    frame: pd.DataFrame,
-    *,
-    problem: str,
-    solution: str,
-    problem_digest: str,
-    solution_digest: str,
-    size: str | None,
-    dtype: str,
-    device_name: str,
-    settings_digest: str,
-    harness_version: str | None = None,
-) -> dict[str, Value] | None:
-    """The newest row that settles this evaluation, as `plain` has it; None: it is to be done.
+class Done:
+    """What the rows of earlier runs settle: taken apart once, to be asked for each solution."""
 
-    All that is given must agree. `NOT_DONE` verdicts settle nothing.
-    """
-    wanted = {name: value for name, value in locals().items() if name != "frame"}
-    keep = ~frame["status"].isin([status.value for status in NOT_DONE])
-    for name, value in wanted.items():
-        if value is not None:
-            keep &= frame[name] == value
-    rows = plain(latest(frame[keep]))
-    return rows[-1] if rows else None
+    def __init__(self, frame: pd.DataFrame) -> None:
+        """`frame`: as `read` gives it. `NOT_DONE` verdicts settle nothing."""
+        self._rows: dict[tuple[Value, Value], list[dict[str, Value]]] = {}
+        final = ~frame["status"].isin([status.value for status in NOT_DONE])
+        for row in plain(frame[final]):
+            self._rows.setdefault((row["problem"], row["solution"]), []).append(row)
+
+    def find(
+        self,
+        *,
+        problem: str,
+        solution: str,
+        problem_digest: str,
+        solution_digest: str,
+        size: str | None,
+        dtype: str,
+        device_name: str,
+        settings_digest: str,
+        harness_version: str | None = None,
+    ) -> dict[str, Value] | None:
+        """The newest row that settles this evaluation, as `plain` has it; None: it is to be done.
+
+        All that is given must agree; of equal times the later line counts.
+        """
+        given = {name: value for name, value in locals().items() if name != "self"}
+        wanted = {name: value for name, value in given.items() if value is not None}
+        rows = [
+            row
+            for row in self._rows.get((problem, solution), ())
+            if all(row[name] == value for name, value in wanted.items())
+        ]
+        return max(reversed(rows), key=lambda row: str(row["time"] or ""), default=None)
 
 
 def require_known(values: Mapping[str, Value]) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import math
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -15,8 +16,9 @@ from rich.console import RenderableType
 
 from harness import catalog, exports, imports, metrics, report_metrics, results
 from harness.arguments import add_files, parser_of
-from harness.errors import RequestError
+from harness.errors import ProblemError, RequestError
 from harness.records import Value
+from harness.source import read_problem
 
 Outcome = tuple[RenderableType, int]  # what to show, exit status
 NOTES = 10  # shown at most
@@ -74,7 +76,7 @@ def count(arguments: list[str]) -> Outcome:
         thresholds=options.p,
         ks=options.k,
         samples=options.samples,
-        problems=catalog.find_problems(options.problem_dir) if options.problem_dir else (),
+        problems=_problems(options.problem_dir) if options.problem_dir else (),
     )
     if older:
         found = dataclasses.replace(found, left_out={**found.left_out, OLDER: older})
@@ -116,6 +118,13 @@ def _newest(paths: list[Path]) -> tuple[list[dict[str, Value]], int]:
     for row in rows:
         results.require_known(row)
     return rows, len(frame) - len(newest)
+
+
+def _problems(folder: Path) -> Iterator[str]:
+    """The names of a folder's problems. KernelBench's repository has other Python files too."""
+    for name, path in catalog.find_problems(folder).items():
+        with contextlib.suppress(ProblemError):
+            yield read_problem(name, path).name
 
 
 def _numbers(text: str) -> tuple[float, ...]:

@@ -24,7 +24,7 @@ def test_results_are_by_number_with_their_samples(tmp_path: Path) -> None:
     rows = [
         row("level1/10_J", speedup=4.0, solution="sample_1"),
         row("level1/2_B", "not_exercised", forward_solution_ms=1.0, message="PyTorch did"),
-        row("level1/2_B", "compile_error", solution="sample_3"),
+        row("level1/2_B", "compile_error", phase="build", solution="sample_3"),
         row("level1/2_B", "contract_error", phase="find", solution="mine"),
         row("level1/2_B", "contract_error", phase="load", solution="other"),
         row("level2/1_A", "forward_only", speedup=0.5),
@@ -43,6 +43,28 @@ def test_results_are_by_number_with_their_samples(tmp_path: Path) -> None:
     assert {e["runtime"] for e in level1["2"]} == {-1.0}
     assert level1["2"][0]["metadata"]["verdict"] == "not_exercised"
     assert found["level2/eval_results.json"]["1"][0]["correctness"] is True
+
+
+@pytest.mark.parametrize(
+    ("status", "phase", "compiled"),
+    [
+        ("contract_error", "find", False),
+        ("compile_error", "build", False),
+        ("load_error", "build", False),
+        ("timeout", "build", False),  # a loop at import, or a compiler without end
+        ("crash", "build", False),
+        ("out_of_memory", "build", False),
+        ("contract_error", "load", True),
+        ("timeout", "forward", True),
+        ("rejected", "audit", True),
+        ("pass", "done", True),
+    ],
+)
+def test_compiled_is_what_got_past_its_build(
+    tmp_path: Path, status: str, phase: str, compiled: bool
+) -> None:
+    _, found = export(tmp_path, [row("level1/1_A", status, phase=phase)])
+    assert found["level1/eval_results.json"]["1"][0]["compiled"] is compiled
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,23 @@ def test_inputs_that_a_file_makes_once_stay_as_they_are(more: str, inputs: str) 
         assert all(torch.equal(*pair) for pair in zip(expected, found, strict=True))
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        "@functools.lru_cache\ndef remembered():\n    return torch.rand(4)",
+        "def remembered(y=torch.rand(4)):\n    return y",
+        "c = {}\ndef remembered():\n    return c.setdefault('y', torch.rand(4))",
+    ],
+)
+def test_inputs_of_an_earlier_call_are_the_files_fault(more: str) -> None:
+    """They do not follow the seed, so judge and worker can have different ones."""
+    instance = make("import functools\n" + KEPT.format(more=more, inputs="[x, remembered()]"))
+    first = instance.inputs(Draw(seed=1))
+    with pytest.raises(ProblemError, match="gives tensors of an earlier call again"):
+        instance.inputs(Draw(seed=2))
+    assert len(first) == 2
+
+
 # --- sizes --------------------------------------------------------------------------------------
 
 

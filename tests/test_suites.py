@@ -89,7 +89,9 @@ def test_a_verdict_of_a_later_version_is_one_line_that_says_so(
         assert "status 'excellent', which this version does not know" in error
 
 
-def test_metrics_are_shown_in_80_columns(command: Run, tmp_path: Path) -> None:
+def test_metrics_count_problems_alone_and_are_shown_in_80_columns(
+    command: Run, tmp_path: Path
+) -> None:
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "level_1_problem_1_sample_0_kernel.py").write_text("None")
     (tmp_path / "level1").mkdir()
@@ -97,6 +99,10 @@ def test_metrics_are_shown_in_80_columns(command: Run, tmp_path: Path) -> None:
     output = tmp_path / "out.csv"
     where = ("--problem-dir", tmp_path / "level1", "--solution-dir", tmp_path / "s")
     command("--all", *where, "--device", "cpu", "--output", output)
+    (tmp_path / "level1" / "2_B.py").write_text(REFERENCE)
+    (tmp_path / "analysis.py").write_text("import json\n")  # as in KernelBench's repository
+    _, shown, _ = command("metrics", output, "--problem-dir", tmp_path, "--json")
+    assert {section["problems"] for section in json.loads(shown)["sections"]} == {2}
     status, shown, _ = command("metrics", output)
     assert status == 0
     table = shown.partition("a / b")[0]
