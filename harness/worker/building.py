@@ -128,11 +128,14 @@ class Builder:
         record.name = str(call["name"])
         final = self.cache / self._key(call, texts)
         record.cached = (final / _MARKER).exists()
+        known = _operators()
         module = _open(final) if record.cached else self._make(build, call, texts, final)
         marker = json.loads((final / _MARKER).read_text())
         record.library, record.headers = str(final / marker["library"]), marker["headers"]
         if isinstance(module, types.ModuleType):
             self.modules.append(module)
+        else:  # a plain library, which registers operators
+            self.modules.append(_calls_of(_operators() - known))
         return module
 
     def _key(self, call: dict[str, Any], texts: dict[str, str]) -> str:
@@ -310,6 +313,23 @@ def _hint(log: str, call: Mapping[str, Any]) -> str:
     if pinned and re.search(r"C\+\+(17|20)", log):
         return f" [hint: {pinned[0]} is pinned; this torch ({torch.__version__}) needs a newer one]"
     return ""
+
+
+def _operators() -> set[str]:
+    """The operators that there are, as `library::name.overload`."""
+    return set(torch._C._dispatch_get_all_op_names())
+
+
+def _calls_of(operators: set[str]) -> types.SimpleNamespace:
+    """The native functions that calls of `torch.ops.library.name` enter, each by its own name."""
+    found: dict[str, Any] = {}
+    for operator in operators:
+        library, name = operator.split("::", 1)
+        name, _, overload = name.partition(".")
+        packet = getattr(getattr(torch.ops, library), name)
+        found[f"{library}::{name}"] = packet._op
+        found[operator + "."] = getattr(packet, overload or "default")._op
+    return types.SimpleNamespace(**found)
 
 
 def _open(folder: Path) -> Any:

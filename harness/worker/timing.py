@@ -188,7 +188,7 @@ class Timer:
         sample_seed: int,
         passes: int,
         touch: bool,
-        seeded: bool,
+        seeded: bool = False,
     ) -> Any:
         """Calls of the candidate that the judge times, on values that follow from `mix_seed`:
         whole new ones, or with `touch` new ones in part, which leaves more of the time to the call.
@@ -204,7 +204,7 @@ class Timer:
             samples += self._sampled(mode, sample_seed, seeded=seeded)
         return stack(samples)
 
-    def host_ms(self, mode: str, *, touch: bool, seeded: bool) -> float:
+    def host_ms(self, mode: str, *, touch: bool, seeded: bool = False) -> float:
         """Milliseconds that the host alone needs for a call of `stopwatch`, on an idle device.
 
         The least of a few passes: in the first one it also waits for a copy to the device.

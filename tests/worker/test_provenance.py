@@ -12,7 +12,9 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+import torch
 
+from harness.worker import building
 from harness.worker.provenance import bare_name, native_calls, own_share, triton_kernels
 
 
@@ -68,6 +70,18 @@ def test_the_profiler_is_off_again_also_after_an_error() -> None:
     with pytest.raises(KeyError):
         native_calls(broken, [math])
     assert sys.getprofile() is None
+
+
+def test_calls_of_operators_that_a_library_has_registered_are_counted() -> None:
+    known = building._operators()
+    library = torch.library.Library("provenance_test", "DEF")
+    library.define("twice(Tensor x) -> Tensor")
+    library.impl("twice", lambda x: 2 * x, "CPU")
+    own = [building._calls_of(building._operators() - known)]
+    x = torch.ones(3)
+    assert native_calls(lambda: torch.ops.provenance_test.twice(x), own)[0] == 1
+    assert native_calls(lambda: torch.ops.provenance_test.twice.default(x), own)[0] == 1
+    assert native_calls(lambda: torch.ops.aten.relu(x), own)[0] == 0
 
 
 @pytest.mark.parametrize(
