@@ -24,7 +24,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from harness import options as asked
 from harness.errors import HarnessError, MachineError
 from harness.judge import headstart
-from harness.records import Row
+from harness.records import MODES, Row
 
 if TYPE_CHECKING:
     from harness import run
@@ -260,6 +260,16 @@ def _warnings_to(show: Callable[[str], None]) -> Iterator[None]:
         logger.removeHandler(handler)
 
 
+def _step(text: str) -> str:
+    """The step that a note is of: `check forward, size odd` of `check forward: values 2, size odd`.
+    A step has many notes; where lines stay, each step is one."""
+    step, _, details = text.split(";")[0].partition(":")
+    if step == "waiting":
+        return "waiting for builds"
+    size = details.rpartition(", size ")[2] if ", size " in details else ""
+    return f"time {step}" if step in MODES else f"{step}, size {size}" if size else step
+
+
 class _Screen:
     """Shows progress on standard error: a live line on a terminal, plain lines elsewhere; rows as
     JSON if asked. Standard output is for these alone: what a problem file prints is shown too."""
@@ -297,7 +307,7 @@ class _Screen:
     def note(self, text: str) -> None:
         where = f"{self._where}: " if self._where else ""
         self._progress.update(self._task, description=f"{where}{text}")
-        step = text.split(":")[0]
+        step = _step(text)
         if not self._console.is_terminal and step != self._last:
             self._line(f"{where}{step}")
         self._last = step

@@ -116,7 +116,7 @@ def _add_subject(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--device", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--dtype", help="float32, float16, bfloat16 or float64")
-    parser.add_argument("--size", help="auto, full, or a size that the problem names")
+    parser.add_argument("--size", help="auto, full, fit, a size of the problem, or constants")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     add_places(parser)
 

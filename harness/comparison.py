@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import statistics
 import string
 from collections.abc import Iterable, Mapping, Sequence
@@ -84,7 +85,7 @@ def read(paths: Sequence[Path]) -> Comparison:
     frames: dict[Path, pd.DataFrame] = {}
     notes = []
     for path in paths:
-        if path.resolve() in {known.resolve() for known in frames}:
+        if os.path.realpath(path) in {os.path.realpath(known) for known in frames}:
             notes.append(f"{path} was named twice: taken once")
         else:
             frames[path] = results.read(path)

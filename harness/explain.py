@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from harness import comparison, meanings, page, plots, report_profile
+from harness import boards, comparison, meanings, plots, report_profile
 from harness.errors import RequestError
 from harness.judge.profiling import Profile
 from harness.records import MODES, Status
@@ -28,6 +28,8 @@ NAMED = 10  # results that are there, of a problem without the one that was aske
 LOG_LINES = 12  # quoted of a log
 NEAR_LIMIT, FAR_FROM_LIMIT = 0.9, 0.5  # fractions of the limit
 _DIAGNOSTIC = re.compile(r"\berror\b|undefined (reference|symbol)|fatal|cannot find", re.I)
+#: Lines around a diagnostic: the builder's command, and the harness's own name for the failure.
+_AROUND = re.compile(r"Error building extension|harness\.")
 _RAISED = re.compile(r"^\w*(\.\w+)*(Error|Exception|Fault)\b")
 _FIGURES = (
     *("reference_ms", "solution_ms", "speedup", "low", "high", "compile_speedup", "wall_speedup"),
@@ -77,11 +79,11 @@ def find(
 def story(row: PlainRow, folders: Sequence[Path], profile: Profile | None = None) -> dict[str, Any]:
     """All that there is to say, for a program: units as in a results file, missing is None.
 
-    Logs are looked for in logs/ of `folders`, as `page.log_file` does.
+    Logs are looked for in logs/ of `folders`, as `boards.log_file` does.
     """
     status = str(row["status"])
     means, _ = meanings.meaning(row)
-    found = page.log_file(row, folders)
+    found = boards.log_file(row, folders)
     log = found.read_text(encoding="utf-8", errors="replace") if found else ""
     wrong = status in (Status.WRONG_OUTPUT.value, Status.WRONG_GRADIENT.value)
     names = ("problem", "solution", "size", "dtype", "device_name", "time", "solution_digest")
@@ -111,6 +113,7 @@ def story(row: PlainRow, folders: Sequence[Path], profile: Profile | None = None
 def _log_lines(log: str) -> Iterator[str]:
     """The first lines that say what went wrong: a compiler's, else the exception's."""
     lines = [one_line(line)[:300] for line in log.splitlines()]
+    lines = [line for line in lines if not _AROUND.match(line)]
     said = [line for line in lines if _DIAGNOSTIC.search(line)] or [
         line for line in lines if _RAISED.match(line)
     ]

@@ -18,7 +18,8 @@ MEANING: dict[Status, tuple[str, str]] = {
     ),
     Status.WRONG_OUTPUT: (
         "an output differs from the reference's by more than its tolerance",
-        "start from the first index that differs: the message names it; run `--size smoke`",
+        "start from what the message names: the shape, or the first index that differs; "
+        "`--size smoke` answers fastest",
     ),
     Status.WRONG_GRADIENT: (
         "the outputs are right and a gradient is not",
@@ -62,7 +63,7 @@ MEANING: dict[Status, tuple[str, str]] = {
         "right, but nothing that it built ran: PyTorch did the work",
         "call the kernel in forward; look for a try/except that falls back to PyTorch",
     ),
-    Status.SKIPPED: ("needs a device or a package that is not here", "run it where there is one"),
+    Status.SKIPPED: ("needs a device, or a package, that is not here", "run it where there is one"),
     Status.REFERENCE_ERROR: (
         "the problem file is at fault, not the solution",
         "mend the problem file",

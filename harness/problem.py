@@ -30,12 +30,6 @@ from harness.trees import apart, inexact, map_tensors, walk_tensors
 __all__ = ["FULL", "Draw", "Instance", "sizes"]
 
 _T = TypeVar("_T")
-_CASTS = {
-    torch.float64: "double",
-    torch.float32: "float",
-    torch.float16: "half",
-    torch.bfloat16: "bfloat16",
-}
 
 
 class Instance:
@@ -125,8 +119,10 @@ class Instance:
         is_module = isinstance(model, torch.nn.Module)
         if not is_module:
             return model
-        # `.to(dtype)` would leave of complex weights the real part.
-        model = getattr(model.to(device=self.device), _CASTS[self.dtype])()
+        # Not by `.to(dtype)`, which keeps the real part alone of complex weights.
+        model = model.to(device=self.device)._apply(
+            lambda tensor: tensor.to(self.dtype) if tensor.is_floating_point() else tensor
+        )
         if any(is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
             with torch.no_grad():
                 model(*self.drawn(seed))  # its first call gives them their shapes

@@ -41,7 +41,7 @@ NAME_WIDTH = 20  # characters; a longer solution's name is folded
 
 Units = tuple[tuple[float, str], ...]
 TIME: Units = ((1000.0, "s"), (1.0, "ms"), (0.001, "us"))  # of a value in ms
-MEMORY: Units = ((1024.0, "GiB"), (1.0, "MiB"))  # of a value in MiB
+MEMORY: Units = ((1024.0, "GiB"), (1.0, "MiB"), (1 / 1024, "KiB"))  # of a value in MiB
 
 _UNPRINTABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]+")
 #: For terminals that cannot show these.
@@ -104,6 +104,11 @@ def pair(first: Value, second: Value, units: Units, joint: str) -> str:
     if numbers[0][-1] == numbers[1][-1]:
         texts[0] = numbers[0][0]
     return f"{texts[0]} {joint} {texts[1]}"
+
+
+def digits(number: float) -> str:
+    """Three significant digits: `3.40`, `0.918`, `123`."""
+    return f"{number:#.3g}".rstrip(".")
 
 
 def counted(number: int, what: str) -> str:

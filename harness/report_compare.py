@@ -18,7 +18,7 @@ from rich.text import Text
 
 from harness.changes import Change, Kind, RunPair
 from harness.comparison import Comparison, Entry
-from harness.report import ASCII, NOTHING, TIME, counted, one_line, quantity, speedup
+from harness.report import ASCII, NOTHING, TIME, counted, digits, one_line, quantity, speedup
 from harness.sides import Difference, PlainRow, Side
 
 WIDTH = 100  # characters; a wider terminal gets no wider tables
@@ -96,7 +96,7 @@ def _mean_grid(comparison: Comparison) -> list[Grid]:
     lines = [
         (
             (MODE_NAMES.get(m.mode, m.mode), one_line(m.size), one_line(m.dtype), str(m.count)),
-            {label: (f"{value:.3g}",) for label, value in m.values.items()},
+            {label: (digits(value),) for label, value in m.values.items()},
         )
         for m in comparison.means
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.metrics import DOUBTS, Metrics, Score, Section
+from harness.report import digits
 
 Cells = list[list[str]]
 
@@ -72,9 +73,9 @@ def cells(sections: Sequence[Section]) -> Cells:
     for s in sections:
         line = [s.level, s.mode, s.baseline, f"{s.problems}", f"{s.right}"]
         line.append(f"{s.flagged} + {s.not_exercised}")
-        line += [_both(s.fast[p], "{:.2f}") for p in thresholds]
-        line.append(_both(s.mean, "{:.3g}"))
-        line += [_both(s.passes[k], "{:.2f}") for k in ks]
+        line += [_both(s.fast[p], "{:.2f}".format) for p in thresholds]
+        line.append(_both(s.mean, digits))
+        line += [_both(s.passes[k], "{:.2f}".format) for k in ks]
         lines.append(line)
     return [header, *lines]
 
@@ -86,8 +87,8 @@ def _places(sections: Sequence[Section]) -> list[tuple[str, list[Section]]]:
     return list(found.items())
 
 
-def _both(score: Score, form: str) -> str:
+def _both(score: Score, form: Callable[[float], str]) -> str:
     first, second = (
-        "-" if value is None else form.format(value) for value in (score.counted, score.clean)
+        "-" if value is None else form(value) for value in (score.counted, score.clean)
     )
     return first if first == second else f"{first} / {second}"

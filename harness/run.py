@@ -31,7 +31,8 @@ UNGRADED = ("odd", "huge")  # sizes for checks: never what `auto` means
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What to evaluate. Without `problem`, all problems of the folder."""
+    """What to evaluate. Without `problem`, all problems of the folder; with `solution` then those
+    that have one of that name."""
 
     settings: Settings
     problem: str | None = None
@@ -64,6 +65,11 @@ def find(request: Request) -> list[Job]:
         raise RequestError(f"no problem files in {request.problem_dir}")
     jobs = [_job(request, name, path) for name, path in found]
     if not request.self_check and not any(job.solutions for job in jobs):
+        if request.solution:
+            raise RequestError(
+                f"no problem has a solution {request.solution!r} in {request.solution_dir}: with "
+                "--all, --solution is a name"
+            )
         raise RequestError(f"no solutions in {request.solution_dir}, for any of the problems")
     return jobs
 
@@ -78,7 +84,10 @@ def _job(request: Request, name: str, path: Path) -> Job:
         found = Problem(name=name, path=str(path), source="", digest="")
     if request.self_check:
         return Job(problem=found, fault=fault)
-    if request.solution:
+    if request.solution and not request.problem:
+        known = catalog.find_solutions(request.solution_dir, found)
+        solutions = [solution for solution in known if solution.name == request.solution]
+    elif request.solution:
         solutions = [catalog.load_solution(request.solution, request.solution_dir, found)]
     else:
         solutions = catalog.find_solutions(request.solution_dir, found)

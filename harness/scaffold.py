@@ -94,13 +94,13 @@ def _template(name: str) -> str:
 
 
 def _write(path: Path, text: str) -> Path:
+    if path.exists():
+        raise RequestError(f"{path} exists: take another name")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        if path.exists():
-            raise RequestError(f"{path} exists: take another name") from None
         raise MachineError(f"cannot write {path}: {error.strerror}") from None
     return path
 

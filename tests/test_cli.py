@@ -361,6 +361,16 @@ def test_output_that_is_full_is_status_3_in_one_line(
     assert error == "error: cannot write to standard output: No space left on device\n"
 
 
+@pytest.mark.parametrize("arguments", [a for a in SHOWN if "FILE" in a], ids=" ".join)
+def test_a_link_that_leads_to_itself_is_one_line(
+    command: Command, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
+    done = command(*(str(tmp_path / "loop.csv") if a == "FILE" else a for a in arguments))
+    assert done.status == 2
+    assert "cannot read results" in done.error
+
+
 @pytest.mark.parametrize("closed", ["stdout", "stderr"])
 @pytest.mark.parametrize("shown", SHOWN[:1], indirect=True)
 def test_a_closed_stream_is_written_to_nowhere(
@@ -445,7 +455,7 @@ def test_all_passed_or_skipped_is_status_0_and_a_table(command: Command, house: 
     assert re.search(r"right +pass", done.out)
     assert re.search(r"cuda +skipped", done.out)
     assert "needs a CUDA device" in done.out
-    assert "tiny / right (full): check forward" in done.err
+    assert "tiny / right (full): check forward, size full\n" in done.err
     assert "tiny / right: pass in" in done.err
 
 

@@ -61,7 +61,10 @@ def test_no_speedup_is_told_where_none_is_credited(tmp_path: Path) -> None:
 def test_the_compilers_first_lines_are_told(tmp_path: Path) -> None:
     log = tmp_path / "logs" / "r1" / "x.log"
     log.parent.mkdir(parents=True)
-    log.write_text('[1/2] nvcc\nx.cu(7): error: expected a ";"\nmuch\nmore\n')
+    log.write_text(
+        "Error building extension 'm': [1/2] nvcc -O3\nx.cu(7): error: expected a \";\"\nmuch\n"
+        'harness.worker.faults.CompileFault: x.cu(7): error: expected a ";"\n'
+    )
     row = make(status=Status.COMPILE_ERROR, log="/else/logs/r1/x.log", message="x.cu(7): error")
     story, text = told(tmp_path, row)
     assert story["log_lines"] == ['x.cu(7): error: expected a ";"']

@@ -162,6 +162,6 @@ def test_nothing_to_count_is_no_section() -> None:
 def test_tables_show_both_figures() -> None:
     text = report_metrics.markdown(metrics.measure(ROWS, thresholds=(1.0,)))
     line = next(line for line in text.splitlines() if line.startswith("| level1 | forward | eager"))
-    assert line.split(" | ")[3:8] == ["4", "3", "1 + 1", "0.50 / 0.25", "2 / 4"]
+    assert line.split(" | ")[3:8] == ["4", "3", "1 + 1", "0.50 / 0.25", "2.00 / 4.00"]
     assert "Rows left out: 1 reference_error, 1 skipped." in text
     assert report_metrics.plain(metrics.measure(ROWS))["left_out"]["skipped"] == 1

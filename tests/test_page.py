@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness import cli, page, plots, results, samples
+from harness import boards, cli, page, plots, results, samples
 from harness.errors import RequestError
 from harness.records import (
     MODES,
@@ -271,7 +271,7 @@ def test_a_log_beside_the_file_is_embedded_and_bounded(tmp_path: Path) -> None:
     assert "last" in shown
     assert "characters left out" in shown
     assert "\x1b" not in shown
-    assert len(shown) < page.LOG_HEAD + page.LOG_TAIL + 200
+    assert len(shown) < boards.LOG_HEAD + boards.LOG_TAIL + 200
 
 
 @pytest.mark.parametrize(

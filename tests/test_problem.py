@@ -438,9 +438,10 @@ def get_inputs():
     return [torch.randn(4, 3)]
 """
     one, again, other = (
-        make(source).model(seed).get_parameter("lazy.weight") for seed in (1, 1, 2)
+        make(source, dtype=torch.bfloat16).model(seed).get_parameter("lazy.weight")
+        for seed in (1, 1, 2)
     )
-    assert one.shape == (2, 3)
+    assert (one.shape, one.dtype) == ((2, 3), torch.bfloat16)
     assert torch.equal(one, again)
     assert not torch.equal(one, other)
 

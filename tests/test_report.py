@@ -160,9 +160,16 @@ def test_a_pair_states_its_unit_once(first: float | None, second: float | None, 
     assert report.pair(first, second, report.TIME, "→") == text
 
 
-def test_memory_is_in_mib_or_gib() -> None:
+@pytest.mark.parametrize(
+    ("number", "text"), [(3.4, "3.40"), (0.9178, "0.918"), (123.4, "123"), (1.0, "1.00")]
+)
+def test_a_mean_has_three_digits_always(number: float, text: str) -> None:
+    assert report.digits(number) == text
+
+
+def test_memory_is_in_its_best_unit() -> None:
     assert report.quantity(1.5, report.MEMORY) == "1.50 MiB"
-    assert report.quantity(0.25, report.MEMORY) == "0.250 MiB"
+    assert report.quantity(0.25, report.MEMORY) == "256 KiB"
     assert report.quantity(4198.4, report.MEMORY) == "4.10 GiB"
     assert report.pair(8396.8, 12595.2, report.MEMORY, "/") == "8.20 / 12.3 GiB"
 

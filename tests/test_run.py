@@ -211,6 +211,17 @@ def test_nothing_to_evaluate_is_refused(request_of: Any, tmp_path: Path) -> None
         run.execute(request_of({}, {"_hidden": TINY}), Told())
 
 
+def test_a_solutions_name_and_no_problem_is_that_solution_of_every_problem(
+    request_of: Any,
+) -> None:
+    request = request_of({"tiny/x": BROKEN, "tiny/y": BROKEN}, {"tiny": TINY, "other": TINY})
+    found = run.find(dataclasses.replace(request, problem=None, solution="x"))
+    names = {job.problem.name: [s.name for s in job.solutions] for job in found}
+    assert names == {"tiny": ["x"], "other": []}
+    with pytest.raises(RequestError, match="no problem has a solution 'z'"):
+        run.find(dataclasses.replace(request, problem=None, solution="z"))
+
+
 @pytest.mark.parametrize("place", ["under a file", "a folder"])
 def test_an_output_that_cannot_be_written_is_refused_before_any_work(
     request_of: Any, tmp_path: Path, place: str

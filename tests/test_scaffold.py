@@ -114,6 +114,17 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path, place: str) ->
         scaffold.new_solution("mine", "x", "cpp", tmp_path / "problems", folder)
 
 
+def test_a_full_disk_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, *_: object, **__: object) -> Any:
+        path.touch()
+        return open("/dev/full", "w")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(scaffold.Path, "open", full)
+        with pytest.raises(MachineError, match="No space left"):
+            scaffold._write(tmp_path / "x.py", "text")
+
+
 def test_what_to_do_next_can_be_pasted_whatever_a_folder_is_called(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

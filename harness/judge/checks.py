@@ -81,7 +81,7 @@ class Judged:
         try:
             self._try(check, trial)
         except WorkerFault as fault:
-            if check.refusal and not self.settings.require_views and self._refused(fault):
+            if check.refusal and not self.settings.require_views and self.refused(fault):
                 self.flags.append(check.refusal)
                 return False
             if fault.kind == "no_backward" and not check.graded:
@@ -93,7 +93,7 @@ class Judged:
             raise
         return True
 
-    def _refused(self, fault: WorkerFault) -> bool:
+    def refused(self, fault: WorkerFault) -> bool:
         """Whether the solution raised of its own accord, and did not lose the device."""
         if fault.kind != "exception":
             return False

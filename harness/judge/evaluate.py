@@ -154,17 +154,17 @@ def _has_backward(judged: checks.Judged, found: Findings, *, trials: int, note: 
     except WorkerFault as fault:
         if fault.kind == "no_backward":
             return False
-        if judged.settings.require_backward or fault.kind != "exception":
+        if judged.settings.require_backward or not judged.refused(fault):
             raise
-        why = f"the backward raises {fault}"
+        wrong: Exception = fault
     except checks.Mistake as mistake:
         if judged.settings.require_backward or mistake.status is not Status.WRONG_GRADIENT:
             raise
-        why = str(mistake)
+        wrong = mistake
     else:
         return True
     found.flags.append("backward_wrong")
-    found.notes.append(f"only the forward was asked for; {why}")
+    found.notes.append(f"only the forward was asked for; {wrong}")
     return False
 
 

@@ -59,10 +59,10 @@ def other_memory(ask: Ask) -> Iterator[Trial]:
 
 
 def sequence(ask: Ask) -> Iterator[Trial]:
-    """A, B, C in the tensors that held B, A again: outputs are looked at after their call and
-    once more at the end, so caches and outputs that share memory show."""
-    first, second = ask.call(), ask.call()
-    yield Trial(calls=(first, second, replace(ask.call(), inputs="refilled"), first))
+    """A, B, C in the tensors that held B, D, A again: outputs are looked at after their call and
+    once more at the end, so caches and outputs that share memory show, in up to three buffers."""
+    first, second, refilled = ask.call(), ask.call(), replace(ask.call(), inputs="refilled")
+    yield Trial(calls=(first, second, refilled, ask.call(), first))
 
 
 def evaluation(ask: Ask) -> Iterator[Trial]:

@@ -92,28 +92,16 @@ def _provenance(case: Case, worker: Worker, modes: tuple[str, ...], found: Findi
     failed = [b for b in found.builds if b.get("error")]
     idle = answer.get("native_calls") == 0 or share == 0
     if failed and (idle or len(failed) == len(found.builds)):
-        raise Ended(
-            verdict(
-                Status.NOT_EXERCISED,
-                Phase.PROFILE,
-                f"a build failed and was swallowed, so no kernel of its own ran: "
-                f"{failed[0]['error']}",
-            )
-        )
+        text = "a build failed and was swallowed, so no kernel of its own ran"
+        raise _not_exercised(f"{text}: {failed[0]['error']}")
     if found.builds and idle:
-        raise Ended(
-            verdict(
-                Status.NOT_EXERCISED,
-                Phase.PROFILE,
-                "right, but nothing of what it built ran: PyTorch did the work",
-            )
-        )
+        raise _not_exercised("right, but nothing of what it built ran: PyTorch did the work")
     if (not found.builds and not share) or (share is not None and share < TOKEN_SHARE):
         found.flags.append("library_only")
         if case.context.settings.require_own_kernels:
-            ran = f"kernels of its own took {share:.2%}" if share else "no kernel of its own ran"
-            text = f"right, but {ran}, and --require-own-kernels is given"
-            raise Ended(verdict(Status.NOT_EXERCISED, Phase.PROFILE, text))
+            took = f"kernels of its own took {share:.2%} of the time" if share else ""
+            took = took or "no kernel of its own ran"
+            raise _not_exercised(f"right, but {took}, and --require-own-kernels is given")
 
 
 def hold(case: Case, phase: Progress, found: Findings, note: Note) -> None:
@@ -154,3 +142,7 @@ def _on_current_baseline(case: Case, claim: audit.Claim) -> audit.Claim:
 
 def _rejected(text: str) -> Ended:
     return Ended(verdict(Status.REJECTED, Phase.AUDIT, text))
+
+
+def _not_exercised(text: str) -> Ended:
+    return Ended(verdict(Status.NOT_EXERCISED, Phase.PROFILE, text))

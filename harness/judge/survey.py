@@ -205,14 +205,16 @@ def _changes_inputs(reference: Reference, draw: Draw, expected: Expected) -> boo
     instance = reference.instance
     inputs = instance.inputs(draw)
     drawn = (
-        tensor
+        (path, tensor)
         for name, value in zip(instance.input_names(inputs), inputs, strict=True)
-        for _, tensor in walk_tensors(value, name)
+        for path, tensor in walk_tensors(value, name)
     )
     (result,) = expected.played.results
     return any(
-        not torch.allclose(after, before, equal_nan=True)
-        for before, after in zip(drawn, result.inputs.values(), strict=True)
+        (after := result.inputs.get(path)) is None  # taken out of a dict or a list
+        or after.shape != before.shape
+        or not torch.allclose(after, before, equal_nan=True)
+        for path, before in drawn
     )
 
 

@@ -3,10 +3,12 @@
 On a GPU: what the driver (NVML) says that the worker's processes hold of the device, or where it
 does not tell processes apart (in containers), what is in use of the whole device less the judge's
 own; and memory of the host that is shared with a driver or another process, as pinned and managed
-memory is. On a CPU: what the processes hold but for files, by the kernel's high-water mark.
+memory is. On a CPU: what the processes hold, mapped files included (modules differ by some MiB of
+these, and scratch memory may be a file's), by the kernel's high-water mark.
 
 Not covered: device memory that is held for less than `PERIOD_S` and given back to the driver; on a
-GPU, memory of the host that is neither pinned nor shared.
+GPU, memory of the host that is neither pinned nor shared; what no process has mapped, as a file in
+memory (memfd) that is written to and read from.
 """
 
 from __future__ import annotations
@@ -113,14 +115,14 @@ def _host_bytes(pids: Iterable[int], *, shared_only: bool) -> int | None:
         return None
     if shared_only:
         return sum(facts["RssShmem"] for facts in found)
-    return sum(facts["VmHWM"] - facts["RssFile"] for facts in found)
+    return sum(facts["VmHWM"] for facts in found)
 
 
 def _status(pid: int) -> dict[str, int]:
     """Bytes by name, of /proc/PID/status; empty for a process that has ended."""
     with contextlib.suppress(OSError, ValueError, KeyError), open(f"/proc/{pid}/status") as lines:
         facts = dict(line.split(":", 1) for line in lines)
-        names = ("VmHWM", "RssFile", "RssShmem")
+        names = ("VmHWM", "RssShmem")
         return {name: int(facts[name].split()[0]) * 1024 for name in names}
     return {}
 

@@ -144,6 +144,13 @@ def test_a_weight_that_is_not_used_is_not_asked_for_alone() -> None:
     assert found.weights == ("norm.weight", "norm.bias")
 
 
+def test_an_input_taken_out_of_its_container_is_a_change_of_the_inputs() -> None:
+    source = returns("x.pop('a') * x['b']").replace("self, x, y", "self, x")
+    given = "{'a': torch.randn(4), 'b': torch.randn(4)}"
+    source = source.replace("torch.randn(ROWS, COLUMNS), torch.randn(ROWS, COLUMNS)", given)
+    assert surveyed(source).mutates
+
+
 def test_an_oracle_of_another_shape_is_none() -> None:
     source = returns("[x] if x.dtype == torch.float64 else [x, y]")
     trial = Trial(calls=(Call(draw=Draw(seed=1)),))

@@ -259,6 +259,22 @@ def test_a_missing_backward_may_be_allowed(bench: Bench) -> None:
     is_row(row, Status.PASS, Phase.DONE, "^$")
 
 
+@pytest.mark.parametrize(
+    "broken",
+    ["raise NotImplementedError", "x.numpy()", "torch.mul(x, y, out=torch.ones(8, 64))"],
+    ids=["its own error", "numpy", "out"],
+)
+def test_a_backward_that_raises_is_a_flag_where_none_is_wanted(broken: str, bench: Bench) -> None:
+    source = model(
+        "return broken(x, y) if torch.is_grad_enabled() else ((x - y) ** 2).mean(dim=1)",
+        before=f"def broken(x, y): {broken}",
+    )
+    row = bench.judge(source, require_backward=False)
+    is_row(row, Status.PASS, Phase.DONE, "only the forward was asked for; .*Error")
+    assert "backward_wrong" in row.flags
+    assert bench.judge(source, modes=()).verdict.status is Status.RUNTIME_ERROR
+
+
 # --- what does not keep the contract ------------------------------------------------------------
 
 CONTRACT = {

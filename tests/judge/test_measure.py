@@ -34,6 +34,7 @@ class Fake:
 
     sets = passes = readings = 0
     busy_s = 0.0
+    newest: str | None = "1"
     quick = -1
     """Which reading of the judge's clock is answered faster than the others."""
 
@@ -72,7 +73,7 @@ class Fake:
         return self.busy_s
 
     def usage(self) -> Usage:
-        return Usage(threads_ns={}, newest=None)
+        return Usage(threads_ns={1: time.monotonic_ns()}, newest=self.newest)
 
     def epochs(self) -> list[dict[str, Any]]:
         return [arguments for order, arguments in self.orders if order == "epoch"]
@@ -270,6 +271,17 @@ def test_of_the_readings_of_the_judges_clock_calls_of_the_one_that_counts_are_lo
     assert seeds == {orders[worker.quick]["sample_seed"]}
     assert len(eyes.sampled_) == stopwatch.EXAMINED
     assert len({str(looked[1]) for looked in eyes.sampled_}) == len(eyes.sampled_)  # other calls
+
+
+def test_more_readings_are_taken_where_processor_time_is_known_of_none() -> None:
+    worker = Fake(reference_ms=0.05, candidate_ms=0.05)
+    worker.newest = None
+    timing(worker, examiner=Eyes())
+    assert worker.readings == stopwatch.MOST_READINGS
+    worker = Fake(reference_ms=0.05, candidate_ms=0.05)
+    worker.newest = None
+    timing(worker, GPU, examiner=Eyes())
+    assert worker.readings == stopwatch.READINGS
 
 
 @pytest.mark.parametrize(("busy_ns", "counts"), [(1, True), (10**12, False), (None, False)])

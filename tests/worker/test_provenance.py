@@ -6,6 +6,7 @@ import functools
 import math
 import sys
 import threading
+import time
 import zlib
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -36,6 +37,14 @@ def test_the_share_is_of_the_time_in_native_functions() -> None:
 
     assert 0 < (native_calls(mostly_the_library, [math])[1] or 0.0) < 0.01
     assert 0.9 < (native_calls(mostly_own, [zlib])[1] or 0.0) <= 1
+
+
+def test_a_function_that_waits_for_its_own_threads_is_at_work() -> None:
+    def waits() -> None:
+        time.sleep(0.05)
+        zlib.crc32(b"x")
+
+    assert (native_calls(waits, [time])[1] or 0.0) > 0.9
 
 
 def test_calls_on_other_threads_count_as_well() -> None:
