@@ -320,7 +320,9 @@ def test_a_real_judge_that_is_ended_takes_its_worker_along(fakes: Fakes) -> None
     busy = HONEST.replace("        return", "        __import__('time').sleep(600)\n        return")
     file = fakes.folder / "busy.py"
     file.write_text(busy)
-    request = dataclasses.replace(fakes.request({"tiny/x": "x"}), solution=str(file))
+    request = dataclasses.replace(
+        fakes.request({"tiny/x": "x"}), problem="tiny", solution=str(file)
+    )
     (slot,) = slots(fakes, JUDGE)
     slot.start(units.terms(request, "run"))
     assert slot._process is not None

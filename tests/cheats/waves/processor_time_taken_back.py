@@ -1,7 +1,7 @@
 """A disowned child has burned time, and ends when the judge has noted how much: less is used after.
 
 expect: rejected
-says: by the judge's clock|beside the solution
+says: by the judge's clock|beside the solution|cores were busy
 defence: processor time counts only where no thread has come or gone; the warden's is added
 """
 
