@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import platform
+import resource
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -286,6 +289,34 @@ def test_every_folder_that_is_written_to_is_private() -> None:
     found = environment()
     for name in ("HOME", "TMPDIR", "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR"):
         assert found[name].startswith("/private")
+
+
+FREED = """
+import resource
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+bytearray(24 << 20)
+before = faults()
+for _ in range(20):
+    bytearray(24 << 20)
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the variables are glibc's")
+def test_what_a_worker_frees_it_uses_again() -> None:
+    """The kernel gives it no page twice, as it otherwise does in each call, or does not."""
+
+    def faults(variables: dict[str, str]) -> int:
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", FREED], env=variables, stdout=subprocess.PIPE, check=True
+        )
+        return int(done.stdout)
+
+    own = {name: value for name, value in environment().items() if name.startswith("MALLOC_")}
+    pages = (24 << 20) // resource.getpagesize()
+    assert faults(own) < pages
+    assert faults({"MALLOC_MMAP_THRESHOLD_": "65536"}) > 10 * pages
 
 
 def test_what_is_not_known_is_not_set() -> None:
