@@ -278,11 +278,13 @@ def _sampled(played: Played, seed: int) -> Played:
 
 
 def _cut(got: Result, wanted: Result) -> Result:
-    """Samples without the zeros that they were filled up with (`stack`)."""
+    """Samples without the zeros that they were filled up with (`stack`); by path, for a dict may
+    be of another order."""
 
     def cut(theirs: Any, ours: Any) -> Any:
-        lengths = iter([len(tensor) for _, tensor in walk_tensors(ours, "")])
-        return map_tensors(lambda tensor: tensor[: next(lengths, len(tensor))], theirs)
+        lengths = {path: len(tensor) for path, tensor in walk_tensors(ours, "")}
+        paths = iter([path for path, _ in walk_tensors(theirs, "")])
+        return map_tensors(lambda tensor: tensor[: lengths.get(next(paths), len(tensor))], theirs)
 
     return replace(got, output=cut(got.output, wanted.output), grads=cut(got.grads, wanted.grads))
 
