@@ -223,11 +223,8 @@ def with_earned_walls(timing: Timing, baseline: Baseline) -> Timing:
     calls take, the reference's no more than where no solution is loaded. What the solution's
     launches take beyond its calls stays a claim."""
     own, theirs = timing.solution_wall_ms, timing.reference_wall_ms
-    known = [
-        t.reference_wall_ms
-        for (_, mode), t in baseline.timings.items()
-        if mode == timing.mode and t.reference_wall_ms is not None
-    ]
+    walls = [t.reference_wall_ms for t in baseline.of_this_run(timing.mode)]
+    known = [ms for ms in walls if ms is not None]
     if own is None or theirs is None or not known:
         return timing
     return dataclasses.replace(

@@ -50,13 +50,13 @@ class Baseline:
     kept: frozenset[str] = frozenset()
     seen: Peaks = field(default_factory=Peaks)
 
+    def of_this_run(self, mode: str) -> list[Timing]:
+        """The timings that claims about `mode` may be held against."""
+        return [t for (name, m), t in self.timings.items() if m == mode and name not in self.kept]
+
     def reference_ms(self, mode: str) -> list[float]:
         """The reference's times of one call, by each baseline measured beside it in this run."""
-        return [
-            t.reference_ms
-            for (name, m), t in self.timings.items()
-            if m == mode and name not in self.kept
-        ]
+        return [t.reference_ms for t in self.of_this_run(mode)]
 
     def stopwatches(self, mode: str) -> list[Timing]:
         """The timings of eager that were made by the judge's clock as well."""

@@ -110,7 +110,7 @@ def _cuda(index: int) -> Device:
         type="cuda",
         index=index,
         name=properties.name,
-        visible=listed[index] if listed else (f"GPU-{uuid}"),
+        visible=listed[index] if listed else f"GPU-{uuid}",
         arch=toolchain.architecture((properties.major, properties.minor)),
         memory_bytes=properties.total_memory,
         uuid=uuid,

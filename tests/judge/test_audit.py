@@ -240,6 +240,11 @@ def test_times_by_the_wall_clock_are_held_to_what_is_known(
     base = Baseline(timings={("eager", "forward"): eager})
     found = audit.with_earned_walls(timing(2.0, 1.0, **claimed_ms), base)
     assert found.wall_speedup == pytest.approx(shown)
+    slow = timing(2.0, 2.0, reference_wall_ms=1e6, solution_wall_ms=1e6)
+    kept = dataclasses.replace(
+        base, timings=base.timings | {("default", "forward"): slow}, kept=frozenset({"default"})
+    )  # of an earlier run: no claim is held against that
+    assert audit.with_earned_walls(timing(2.0, 1.0, **claimed_ms), kept) == found
     alone = audit.with_earned_walls(timing(2.0, 1.0, **claimed_ms), Baseline())
     assert alone.reference_wall_ms == claimed_ms["reference_wall_ms"]
 
