@@ -132,7 +132,11 @@ class _Server:
                     self._poll.unregister(control)
                 _tell(control, status=os.waitstatus_to_exitcode(status))
                 control.close()
-        with open(f"/proc/self/task/{os.getpid()}/children") as listing:
+        left: set[int] = set()
+        with (
+            contextlib.suppress(OSError),  # some kernels list none
+            open(f"/proc/self/task/{os.getpid()}/children") as listing,
+        ):
             left = set(map(int, listing.read().split())) - self._controls.keys()
         for pid in left:  # the next of its kind are ours when it is gone, and then it is their turn
             os.kill(pid, signal.SIGKILL)
