@@ -74,7 +74,7 @@ def examine(arguments: list[str]) -> Outcome:
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
     findings = doctor.examine(parser.parse_args(arguments).device)
     styles = {State.OK: "green", State.WARNING: "yellow", State.MISSING: "red"}
-    wide, text = max(len(one.name) for one in findings), Text()
+    wide, text = max((len(one.name) for one in findings), default=0), Text()
     for one in findings:
         text.append(f"{one.name:{wide}}  ")
         text.append(f"{one.state.value:7}", style=styles[one.state])

@@ -98,6 +98,10 @@ class Settings:
     build_timeout_s: float = 600.0
     """Seconds that a build may take."""
 
+    import_timeout_s: float = 120.0
+    """Seconds of it that a solution's file, or ModelNew's constructor, may run on its own, without
+    a compiler or another process that it has started."""
+
     start_timeout_s: float = 120.0
     """Seconds that a worker may take to start."""
 
@@ -229,6 +233,7 @@ RULES: dict[str, Rule] = {
     "mode_budget_s": _SECONDS,
     "cpu_mode_budget_s": _SECONDS,
     "build_timeout_s": _SECONDS,
+    "import_timeout_s": _SECONDS,
     "start_timeout_s": _SECONDS,
     "call_timeout_s": _SECONDS,
     "measure_memory": _FLAG,
