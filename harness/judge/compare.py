@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from harness.judge import hints
+from harness.judge import elements, hints
 from harness.records import Check
 from harness.trees import dense
 
@@ -183,7 +183,7 @@ class _Leaf:
 
     def chunks(self, *tensors: torch.Tensor | None) -> Iterator[tuple[int, list[torch.Tensor]]]:
         limit = max(1, self.chunk_elements * 4 // max(4, self.expected.element_size()))
-        return hints.chunks([t for t in tensors if t is not None], limit)
+        return elements.chunks([t for t in tensors if t is not None], limit)
 
 
 def _leaf(
@@ -196,9 +196,9 @@ def _leaf(
     assert oracle is None or oracle.shape == expected.shape, f"{path}: oracle of another shape"
     return _Leaf(
         path=path,
-        actual=hints.real(actual),
-        expected=hints.real(expected),
-        oracle=None if oracle is None else hints.real(oracle),
+        actual=elements.real(actual),
+        expected=elements.real(expected),
+        oracle=None if oracle is None else elements.real(oracle),
         tolerance=rules.tolerance(dtype, path),
         chunk_elements=rules.chunk_elements,
     )
@@ -276,7 +276,7 @@ def _scale(leaf: _Leaf) -> _Scale:
         return _Scale(magnitude=0.0, atol=0.0)
     rows = []
     for _, (expected, *oracle) in leaf.chunks(leaf.expected, leaf.oracle):
-        finite = hints.finite(expected)
+        finite = elements.finite(expected)
         row = [_square(finite), torch.count_nonzero(finite).double(), _largest(finite)]
         del finite
         row += [m for o in oracle for m in _oracle_moments(expected, o, leaf.tolerance.rtol)]
@@ -308,8 +308,8 @@ def _oracle_moments(
     expected: torch.Tensor, oracle: torch.Tensor, rtol: float
 ) -> list[torch.Tensor]:
     """Sum o^2, sum o^4, sum (e - o)^2, max(|e - o| - rtol / EXCESS_GAIN * |o|) of a chunk."""
-    error = hints.difference(expected, oracle)
-    size = hints.finite(oracle).abs_()
+    error = elements.difference(expected, oracle)
+    size = elements.finite(oracle).abs_()
     moments = [_square(size), torch.linalg.vector_norm(size, 4) ** 4, _square(error)]
     return [*moments, _largest(error.abs_().sub_(size, alpha=rtol / EXCESS_GAIN).clamp_(min=0))]
 
@@ -329,10 +329,10 @@ def _errors(leaf: _Leaf, scale: _Scale) -> tuple[bool, float, float, float]:
                 _close(actual, o.to(actual.dtype), leaf.tolerance.rtol, scale.atol) for o in oracle
             )
         )
-        error = hints.difference(actual, expected)
+        error = elements.difference(actual, expected)
         row = [_largest(error)]
-        row.append(_largest(error.div_(hints.finite(expected).abs_().clamp_(min=smallest))))
-        row += [_square(hints.difference(actual, o)) for o in oracle]
+        row.append(_largest(error.div_(elements.finite(expected).abs_().clamp_(min=smallest))))
+        row += [_square(elements.difference(actual, o)) for o in oracle]
         rows.append(torch.stack(row))
     max_abs, max_rel, *square = _reduce(rows, maxima=(0, 1))
     return close, max_abs, max_rel, math.sqrt(sum(square) / leaf.expected.numel())
@@ -340,7 +340,7 @@ def _errors(leaf: _Leaf, scale: _Scale) -> tuple[bool, float, float, float]:
 
 def _close(actual: Any, expected: Any, rtol: float, atol: float) -> bool:
     if isinstance(actual, torch.Tensor):
-        actual, expected = hints.comparable(actual), hints.comparable(expected)
+        actual, expected = elements.comparable(actual), elements.comparable(expected)
     try:
         torch.testing.assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=True)
     except AssertionError:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from harness.config import Settings
-from harness.judge import compare, hints
+from harness.judge import compare, elements
 from harness.judge.reference import Expected
 from harness.problem import Instance
 from harness.records import Check
@@ -178,7 +178,7 @@ class Rules:
         )
         return max(
             (
-                float(hints.difference(hints.real(a), hints.real(b)).abs().max())
+                float(elements.difference(elements.real(a), elements.real(b)).abs().max())
                 for a, b in zip(first, last, strict=True)
                 if a.numel()
             ),
@@ -229,7 +229,7 @@ class Rules:
 
 def _rms(tensor: torch.Tensor) -> float:
     """NaN for what is not finite, and 0 for what is no number with a fraction."""
-    tensor = hints.real(tensor)
+    tensor = elements.real(tensor)
     if not tensor.is_floating_point():
         return 0.0
     wide = torch.promote_types(tensor.dtype, torch.float32)
