@@ -40,7 +40,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.headstart",),
     ("judge.toolchain", "judge.sandbox", "judge.compare"),
     ("judge.forkserver", "judge.forker"),
-    ("judge.hints",),
+    ("judge.hints", "judge.error_model"),
     ("judge.causes",),
     ("judge.elements", "judge.warden", "judge.isolation", "judge.fingerprint", "judge.usage"),
     ("exports",),

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from harness.judge import compare as module
-from harness.judge.compare import Tolerance, compare
+from harness.judge.compare import compare
+from harness.judge.error_model import Tolerance
 from harness.records import Check
 
 NAN, INF = math.nan, math.inf
