@@ -57,7 +57,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("worker.calls", "worker.loading", "worker.building"),
     ("worker.provenance", "worker.capability", "worker.kernels"),
     ("worker.read_kernel",),
-    ("worker.faults", "worker.headers"),
+    ("worker.faults", "worker.headers", "worker.diagnosis"),
     ("player",),
     ("binding",),
     ("channel", "problem", "trial", "syntax"),
