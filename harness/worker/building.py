@@ -15,6 +15,7 @@ told.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import importlib.machinery
 import importlib.util
@@ -37,9 +38,16 @@ from torch.utils import cpp_extension
 
 from harness import cpu
 from harness.worker import diagnosis, headers
-from harness.worker.faults import CompileFault, ContractFault, KilledFault, describe
+from harness.worker.faults import (
+    CompileFault,
+    ContractFault,
+    KilledFault,
+    MachineFault,
+    describe,
+)
 
 _MARKER = "built.json"
+LITTLE_DISK_BYTES = 256 << 20  # a build that found a disk full has made some room since
 _USAGE = (
     "cpp_sources takes C++ text (the prototypes of what cuda_sources defines), "
     "cuda_sources CUDA text, functions a list of bare function names to bind"
@@ -103,7 +111,11 @@ class Builder:
         try:
             yield record
         except Exception as error:
-            record.error = describe(error)["message"]
+            told = describe(error)
+            record.error = told["message"]
+            if _no_room(told["text"], self.cache):
+                text = "the disk of the build cache, or of temporary files, is full: make room"
+                raise MachineFault(text) from error
             raise
         finally:
             record.seconds = time.monotonic() - started
@@ -210,6 +222,14 @@ class Builder:
         except OSError:  # another worker was first; its library is as good
             shutil.rmtree(folder, ignore_errors=True)
         return module
+
+
+def _no_room(text: str, cache: Path) -> bool:
+    """Whether a build failed for want of it: its log says so, and so do the disks."""
+    with contextlib.suppress(OSError):
+        free = min(shutil.disk_usage(place).free for place in (cache, tempfile.gettempdir()))
+        return free < LITTLE_DISK_BYTES and os.strerror(errno.ENOSPC) in text
+    return False
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
