@@ -662,6 +662,20 @@ def test_an_interrupt_ends_the_workers_keeps_the_rows_and_is_status_130(
     assert results.plain(results.read(house.output)) == [row]
 
 
+def test_an_interrupt_before_anything_runs_is_status_130_without_a_word(tmp_path: Path) -> None:
+    """In the tenth of a second that imports take; here a library's import is what interrupts."""
+    code = "import os, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    (tmp_path / "rich.py").write_text(code + "os.kill(os.getpid(), signal.SIGINT)")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "run_eval.py"), "--problem", "mse"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_a_killed_run_loses_no_row_and_is_resumed(
     command: Command, house: House, tmp_path: Path
 ) -> None:
