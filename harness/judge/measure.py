@@ -28,10 +28,12 @@ MIN_CUDA_UNIT_MS = 0.03  # twenty null kernels under an event pair (TIMING.md, c
 MIN_CPU_UNIT_MS = 0.5
 MAX_SETS = 32
 MAX_CPU_SETS = 256
-#: Blocks of an epoch take about this long. Epochs count, not blocks: a CPU, whose budget is
-#: small, gets short ones.
-CUDA_EPOCH_MS = 200.0
+#: Blocks of an epoch take about this long. Epochs count, not blocks; and before each unit of a long
+#: call its inputs are written anew, which takes longer than the call.
+CUDA_EPOCH_MS = 60.0
 CPU_EPOCH_MS = 100.0
+WARM_CALLS = 6
+WARM_S = 0.1  # a side, at least: checks have warmed the device before
 QUICK_SHARE = 0.3  # of the former and of the warm-up, for a quick look on a GPU
 LAUNCH_BOUND_RATIO = 1.5  # wall over device time
 RESOLUTION = 3.0  # a unit shorter than this many event pairs is mostly event pair
@@ -109,8 +111,8 @@ def time_mode(
         timeout_s=settings.call_timeout_s,
         mode=mode,
         seed=secrets.randbits(48),
-        calls=10 if cuda else 5,
-        seconds=0.3 * _share(settings) if cuda else 0.1,
+        calls=WARM_CALLS,
+        seconds=WARM_S * _share(settings),
         mix=renewal.mix,
     ).body["answer"]
     with claimed():
