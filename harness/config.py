@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -288,9 +289,9 @@ def load(path: str | Path | None, overrides: Mapping[str, object]) -> Settings:
 def _find(path: str | Path) -> Path:
     file = Path(path)
     names = {preset.stem: preset for preset in sorted(PRESETS.glob("*.yaml"))}
-    if not file.is_file():
+    if not os.path.isfile(file):  # which, unlike Path.is_file, raises for no name
         file = names.get(str(path), file)
-    if not file.is_file():
+    if not os.path.isfile(file):
         raise RequestError(f"no preset {str(path)!r}: {hint(file.stem, names, 'presets')}")
     return file
 
