@@ -33,7 +33,7 @@ MAX_CPU_SETS = 256
 CUDA_EPOCH_MS = 60.0
 CPU_EPOCH_MS = 100.0
 WARM_CALLS = 6
-WARM_S = 0.1  # a side, at least: checks have warmed the device before
+WARM_S = {"cuda": 0.3, "cpu": 0.1}  # a side, at least
 QUICK_SHARE = 0.3  # of the former and of the warm-up, for a quick look on a GPU
 LAUNCH_BOUND_RATIO = 1.5  # wall over device time
 RESOLUTION = 3.0  # a unit shorter than this many event pairs is mostly event pair
@@ -96,13 +96,15 @@ def time_mode(
     renewal: Renewal,
     overhead_ms: float = 0.0,
     examiner: Examiner | None = None,
+    doubts: Callable[[Timing], bool] = lambda timing: False,
     note: Callable[[str], None] = lambda text: None,
 ) -> Timing:
     """Time one mode until its interval is narrow enough or its budget is spent.
 
     `renewal`: how calls may get new values. `overhead_ms`: what an event pair costs, measured
     where no solution was loaded. `examiner` gets to see timed calls that are chosen after they
-    have been made. Raises as `Worker.ask` does, and whatever `examiner` raises.
+    have been made. `doubts`: whether the judge's clock (`stopwatch_ms`) speaks against the claim.
+    Raises as `Worker.ask` does, and whatever `examiner` raises.
     """
     cuda = device.type == "cuda"
     note(f"{mode}: warm-up")
@@ -112,7 +114,7 @@ def time_mode(
         mode=mode,
         seed=secrets.randbits(48),
         calls=WARM_CALLS,
-        seconds=WARM_S * _share(settings),
+        seconds=WARM_S[device.type] * _share(settings),
         mix=renewal.mix,
     ).body["answer"]
     with claimed():
@@ -142,15 +144,17 @@ def time_mode(
         mode,
         course.inputs,
         call_ms=max(ms.values()),
-        cuda=cuda,
+        device=device,
         timeout_s=settings.call_timeout_s,
         examiner=examiner,
+        doubts=lambda call_ms: doubts(dataclasses.replace(timing, stopwatch_ms=call_ms)),
     )
     unsettled = timing.interval.half_width > SETTLED_HALF_WIDTH and UNSTABLE not in timing.flags
     return dataclasses.replace(
         timing,
         stopwatch_ms=reading.call_ms,
         stopwatch_host_ms=reading.host_ms,
+        busy_ms=reading.busy_ms,
         cores=reading.cores,
         flags=(*timing.flags, *((UNSTABLE,) if unsettled else ())),
     )
