@@ -25,7 +25,24 @@ class Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
+def _path(text: str) -> Path:
+    """A path of something that is there, or could be."""
+    path = Path(text)
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as error:  # too long, in a folder that may not be entered
+        reason = getattr(error, "strerror", None) or error
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be used: {reason}") from None
+    return path
+
+
 class _Parser(argparse.ArgumentParser):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.register("type", Path, _path)
+
     def error(self, message: str) -> NoReturn:
         raise RequestError(f"{message} ({self.prog} --help tells what there is)")
 

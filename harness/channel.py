@@ -49,7 +49,8 @@ class ChannelError(Exception):
 
 
 class CannotTravel(TypeError):
-    """A tree holds what is neither tensor nor number, or a tensor of a type that is not known."""
+    """A tree holds what is neither tensor nor number, a tensor of a type that is not known, or
+    keys that are the same as text."""
 
 
 class ChannelClosed(ChannelError):
@@ -148,6 +149,10 @@ class Channel:
         trees = {str(name): _decode(tree, tensors) for name, tree in encoded.items()}
         return Message(body=body, trees=trees, mappings=mappings)
 
+    def readable(self, seconds: float) -> bool:
+        """Whether there is something to read, or an end, within `seconds`."""
+        return bool(self._poll.poll(1e3 * seconds))
+
     def _tensor(
         self,
         spec: dict[str, Any],
@@ -188,6 +193,24 @@ class Channel:
             if count == 0:
                 raise ChannelClosed("the other side is gone")
             done += count
+
+
+def text_keys(tree: Tree) -> Tree:
+    """`tree` with the keys of its dicts as text, as they travel from a worker to the judge.
+
+    Raises `CannotTravel` where two of a dict are the same then, such as 1 and "1".
+    """
+    if isinstance(tree, tuple | list):
+        items = [text_keys(item) for item in tree]
+        return tuple(items) if isinstance(tree, tuple) else items
+    if isinstance(tree, dict):
+        known: dict[str, Tree] = {}
+        for key, item in tree.items():
+            if str(key) in known:
+                raise CannotTravel(f"two keys of a dict are {str(key)!r}: they must differ as text")
+            known[str(key)] = text_keys(item)
+        return known
+    return tree
 
 
 def _written_out(tensor: torch.Tensor) -> torch.Tensor:

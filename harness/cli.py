@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console, RenderableType
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from harness import options as asked
 from harness.errors import HarnessError, MachineError
@@ -165,9 +166,10 @@ def _print_tables(rows: list[Row]) -> None:
 
 
 def _print(shown: RenderableType) -> None:
-    """On a terminal text is wrapped; in a pipe each note stays one line."""
+    """On a terminal text is wrapped, but for what is text alone: the terminal does that, and paths
+    and commands can be copied. In a pipe each note stays one line."""
     console = _console(sys.stdout)
-    console.print(shown, soft_wrap=not console.is_terminal)
+    console.print(shown, soft_wrap=isinstance(shown, Text) or not console.is_terminal)
 
 
 def _console(stream: TextIO) -> Console:

@@ -11,8 +11,6 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from harness import (
@@ -75,18 +73,18 @@ def examine(arguments: list[str]) -> Outcome:
     )
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
     findings = doctor.examine(parser.parse_args(arguments).device)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for header in ("", "state", "found"):
-        table.add_column(header, overflow="fold")
     styles = {State.OK: "green", State.WARNING: "yellow", State.MISSING: "red"}
+    wide, text = max((len(one.name) for one in findings), default=0), Text()
     for one in findings:
-        state = Text(one.state.value, style=styles[one.state])
-        table.add_row(one.name, state, Text(one_line(one.detail)))
-    # Below the table, where a command stays one line.
-    remedies = [Text(f"{one.name}: {one_line(one.remedy)}") for one in findings if one.remedy]
+        text.append(f"{one.name:{wide}}  ")
+        text.append(f"{one.state.value:7}", style=styles[one.state])
+        text.append(f"  {one_line(one.detail)}\n")
+    text.append("\n")
+    for one in findings:
+        text.append(f"{one.name}: {one_line(one.remedy)}\n" if one.remedy else "")
     fine = doctor.works(findings)
     verdict = "run_eval.py --problem kl_div " + ("works here" if fine else "would not work here")
-    return Group(table, Text(""), *remedies, Text(verdict)), 0 if fine else MachineError.exit_status
+    return text.append(verdict), 0 if fine else MachineError.exit_status
 
 
 def lint(arguments: list[str]) -> Outcome:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -97,6 +98,10 @@ class Settings:
 
     build_timeout_s: float = 600.0
     """Seconds that a build may take."""
+
+    import_timeout_s: float = 120.0
+    """Seconds of it that a solution's file, or ModelNew's constructor, may run on its own, without
+    a compiler or another process that it has started."""
 
     start_timeout_s: float = 120.0
     """Seconds that a worker may take to start."""
@@ -229,6 +234,7 @@ RULES: dict[str, Rule] = {
     "mode_budget_s": _SECONDS,
     "cpu_mode_budget_s": _SECONDS,
     "build_timeout_s": _SECONDS,
+    "import_timeout_s": _SECONDS,
     "start_timeout_s": _SECONDS,
     "call_timeout_s": _SECONDS,
     "measure_memory": _FLAG,
@@ -283,9 +289,9 @@ def load(path: str | Path | None, overrides: Mapping[str, object]) -> Settings:
 def _find(path: str | Path) -> Path:
     file = Path(path)
     names = {preset.stem: preset for preset in sorted(PRESETS.glob("*.yaml"))}
-    if not file.is_file():
+    if not os.path.isfile(file):  # which, unlike Path.is_file, raises for no name
         file = names.get(str(path), file)
-    if not file.is_file():
+    if not os.path.isfile(file):
         raise RequestError(f"no preset {str(path)!r}: {hint(file.stem, names, 'presets')}")
     return file
 

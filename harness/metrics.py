@@ -10,6 +10,7 @@
 Each once as it is usually counted, where `not_exercised` and flagged rows count, and once with
 those taken out of the right ones (they stay in the denominators). Rows that say nothing of a
 solution (`skipped`, `reference_error`, `harness_error`, `built`) and self-checks are left out.
+Of training nothing is known, which is None, where the right ones had their forward timed alone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness import catalog, identity
-from harness.records import Status
+from harness.records import QUICK, Status
 
 PlainRow = Mapping[str, Any]
 
@@ -52,6 +53,9 @@ class Score:
     clean: float | None
 
 
+UNKNOWN = Score(counted=None, clean=None)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Section:
     """Figures of one mode against one baseline, for one level (or `all`) on one device.
@@ -66,10 +70,10 @@ class Section:
     mode: str
     baseline: str
     problems: int
-    right: int
-    flagged: int
-    not_exercised: int
-    untimed: int
+    right: int | None
+    flagged: int | None
+    not_exercised: int | None
+    untimed: int | None
     fast: dict[float, Score]
     mean: Score
     passes: dict[int, Score]
@@ -86,11 +90,12 @@ class Metrics:
 
 @dataclass(frozen=True, kw_only=True)
 class _Sample:
-    """One row, for one mode and baseline."""
+    """One row, for one mode and baseline. `asked`: whether it says if it is right in the mode."""
 
     problem: str
     solution: str
     right: bool
+    asked: bool
     flagged: bool
     exercised: bool
     speedup: float | None
@@ -180,6 +185,15 @@ def _figures(
     for sample in found:
         by_problem.setdefault(sample.problem, []).append(sample)
     enough = {k: [group for group in by_problem.values() if len(group) >= k] for k in ks}
+    if not any(s.right for s in found) and not all(s.asked for s in found):
+        counts = dict.fromkeys(("right", "flagged", "not_exercised", "untimed"))
+        return counts | {
+            "problems": problems,
+            "fast": dict.fromkeys(thresholds, UNKNOWN),
+            "mean": UNKNOWN,
+            "passes": dict.fromkeys(ks, UNKNOWN),
+            "pass_problems": {k: len(groups) for k, groups in enough.items()},
+        }
     return {
         "problems": problems,
         "right": len(right),
@@ -234,9 +248,12 @@ def _sample(row: PlainRow, mode: str, baseline: str) -> _Sample:
     credited = (Status.PASS, Status.FORWARD_ONLY) if mode == "forward" else (Status.PASS,)
     reference, solution = row[f"{name}_reference_ms"], row[f"{name}_solution_ms"]
     right = status in credited or not exercised
-    if mode != "forward":  # a suite that asks for a forward only passes without a backward
-        right = right and solution is not None
     flags = {flag.removeprefix(f"{name}:") for flag in str(row["flags"] or "").split()}
+    asked = True
+    if mode != "forward":  # who asks for a forward only gets a pass, or a quick look's verdict
+        quick = status is Status.FORWARD_ONLY and QUICK in flags
+        asked = not quick and not (right and solution is None)
+        right = right and asked
     speedup = row[f"{name}_speedup" if baseline == "eager" else f"{name}_compile_speedup"]
     if speedup is None and not exercised and reference and solution:
         compiled = 1.0 if baseline == "eager" else row[f"{name}_compiled_speedup"]
@@ -245,6 +262,7 @@ def _sample(row: PlainRow, mode: str, baseline: str) -> _Sample:
         problem=str(row["problem"]),
         solution=str(row["solution"]),
         right=right,
+        asked=asked,
         flagged=bool(flags & DOUBTS),
         exercised=exercised,
         speedup=speedup if right else None,

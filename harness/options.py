@@ -40,6 +40,9 @@ def parse(arguments: list[str], commands: Mapping[str, str]) -> argparse.Namespa
     options = _parser(commands).parse_args(arguments)
     if not options.problem and not options.all:
         raise RequestError("name a problem with --problem, or evaluate everything with --all")
+    for name in ("solution", "config"):
+        if getattr(options, name) == "":  # of a variable that is not set: all is not what was meant
+            raise RequestError(f"--{name} is empty: name one, or leave it out")
     for one, other in APART:
         if _given(options, one) and _given(options, other):
             raise RequestError(f"--{one} and --{other} do not go together: leave one out")

@@ -14,9 +14,10 @@ from typing import Any
 import torch
 
 from harness.binding import Binding
+from harness.channel import text_keys
 from harness.draws import generator, grad_outputs, surroundings
 from harness.problem import Instance
-from harness.trees import inexact, map_tensors, once, text_keys, walk_tensors
+from harness.trees import inexact, map_tensors, once, walk_tensors
 from harness.trial import Call, Played, Result, Trial
 
 

@@ -61,6 +61,8 @@ def notes(found: Metrics) -> list[str]:
         lines.append(f"Rows left out: {told}.")
     if any(section.untimed for section in found.sections):
         lines.append("Right ones without a time count for p = 0 alone.")
+    if any(section.right is None for section in found.sections):
+        lines.append("Training is not known (-): of the right ones only a forward was timed.")
     return lines
 
 
@@ -71,8 +73,9 @@ def cells(sections: Sequence[Section]) -> Cells:
     header += [f"fast_{p:g}" for p in thresholds] + ["geomean"] + [f"pass@{k}" for k in ks]
     lines = []
     for s in sections:
-        line = [s.level, s.mode, s.baseline, f"{s.problems}", f"{s.right}"]
-        line.append(f"{s.flagged} + {s.not_exercised}")
+        line = [s.level, s.mode, s.baseline, f"{s.problems}"]
+        known = s.right is not None
+        line += [f"{s.right}", f"{s.flagged} + {s.not_exercised}"] if known else ["-", "-"]
         line += [_both(s.fast[p], "{:.2f}".format) for p in thresholds]
         line.append(_both(s.mean, digits))
         line += [_both(s.passes[k], "{:.2f}".format) for k in ks]

@@ -98,8 +98,13 @@ def _write(path: Path, text: str) -> Path:
         raise RequestError(f"{path} exists: take another name")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        file = path.open("x", encoding="utf-8")
+        try:
+            with file:
+                file.write(text)
+        except OSError:
+            path.unlink()  # half of it would be in the way of the next attempt
+            raise
     except OSError as error:
         raise MachineError(f"cannot write {path}: {error.strerror}") from None
     return path

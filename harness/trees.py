@@ -79,13 +79,3 @@ def stack(values: list[Any]) -> Any:
     if isinstance(first, dict):
         return {key: stack([value[key] for value in values]) for key in first}
     return first
-
-
-def text_keys(value: Any) -> Any:
-    """`value` with the keys of its dicts as text, as they travel from a worker to the judge."""
-    if isinstance(value, tuple | list):
-        items = [text_keys(item) for item in value]
-        return tuple(items) if isinstance(value, tuple) else items
-    if isinstance(value, dict):
-        return {str(key): text_keys(item) for key, item in value.items()}
-    return value

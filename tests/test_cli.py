@@ -603,6 +603,50 @@ def test_a_shipped_cuda_solution_builds_without_a_gpu(
     assert done.status == 0
 
 
+TOO_LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--problem mse --output X.csv",
+        "--problem mse --problem-dir X",
+        "--problem mse --solution-dir X",
+        "--problem mse --config X",
+        "--problem X",
+        "--problem mse --solution X.py",
+        "compare X.csv",
+        "recompute X.csv",
+        "metrics X.csv",
+        "explain --problem mse --solution cpp X.csv",
+        "report here.csv --output X.html",
+        "export here.csv --output X",
+        "import here.jsonl --to X",
+        "import X --to here",
+        "lint --all --config X",
+        "new problem p --problem-dir X",
+        "new solution mse s --solution-dir X",
+    ],
+)
+def test_a_path_that_the_system_refuses_is_a_wrong_request(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    """Half of them ended in a traceback: `Path.is_file` raises for a name that is too long."""
+    monkeypatch.chdir(tmp_path)
+    done = command(*(word.replace("X", TOO_LONG) for word in words.split()))
+    assert done.status == 2
+    assert done.err.startswith("error: ")
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["--solution", "--config"])
+def test_an_empty_name_is_not_all_there_is(command: Command, option: str) -> None:
+    """`--solution "$MINE"`, where nobody has set MINE, evaluated every solution."""
+    done = command("--problem", "mse", option, "")
+    assert (done.status, done.err.count("\n")) == (2, 1)
+    assert f"{option} is empty: name one" in done.error
+
+
 # --- as a process -------------------------------------------------------------------------------
 
 #: The command line with logs and cache in a folder, and without measuring the reference.
@@ -660,6 +704,20 @@ def test_an_interrupt_ends_the_workers_keeps_the_rows_and_is_status_130(
     (row,) = map(json.loads, out.splitlines())
     assert row["solution"] == "a"
     assert results.plain(results.read(house.output)) == [row]
+
+
+def test_an_interrupt_before_anything_runs_is_status_130_without_a_word(tmp_path: Path) -> None:
+    """In the tenth of a second that imports take; here a library's import is what interrupts."""
+    code = "import os, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    (tmp_path / "rich.py").write_text(code + "os.kill(os.getpid(), signal.SIGINT)")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "run_eval.py"), "--problem", "mse"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_a_killed_run_loses_no_row_and_is_resumed(

@@ -63,16 +63,25 @@ def test_this_machine_works_and_a_worker_starts(
 
 
 @pytest.mark.parametrize(("state", "status"), [("warning", 0), ("missing", 3)])
-def test_exit_status_and_remedy_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: str, status: int
+@pytest.mark.parametrize("terminal", [False, True])
+def test_exit_status_and_each_finding_and_remedy_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    state: str,
+    status: int,
+    terminal: bool,
 ) -> None:
-    remedy = "pip install " + "x" * 200
-    one = Finding(name="thing", state=State(state), detail="[red]d", remedy=remedy)
+    """On a terminal too: a path or a command that is broken into lines cannot be copied."""
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("COLUMNS", "60")
+    remedy, detail = "pip install " + "x" * 200, "[red]d at /" + "long/" * 40
+    one = Finding(name="thing", state=State(state), detail=detail, remedy=remedy)
     monkeypatch.setattr(doctor, "examine", lambda setting: (one,))
     assert cli.main(["doctor"]) == status
-    text = capsys.readouterr().out
-    assert f"thing: {remedy}" in text.splitlines()
-    assert "[red]d" in text
+    lines = capsys.readouterr().out.splitlines()
+    assert f"thing: {remedy}" in lines
+    assert any(line.startswith("thing") and line.endswith(detail) for line in lines)
 
 
 def test_a_device_that_is_not_there_is_missing(

@@ -108,6 +108,32 @@ def test_training_needs_a_backward() -> None:
     assert (found.right, found.fast[1.0].counted) == (1, pytest.approx(1 / 3))
 
 
+@pytest.mark.parametrize(
+    ("rows", "fast"),
+    [
+        ([row("a", speedup=2.0)], None),  # who asks for a forward only gets a pass for it
+        ([row("a", "forward_only", 2.0, flags="quick")], None),
+        ([row("a", "forward_only", 2.0, flags="quick"), row("b", "wrong_output")], None),
+        ([row("a", "not_exercised", forward_solution_ms=1.0)], None),
+        ([row("a", "forward_only", 2.0)], 0.0),  # a backward was asked for, and there is none
+        ([row("a", "wrong_output", flags="quick")], 0.0),
+        ([row("a", "wrong_gradient"), row("b", "compile_error")], 0.0),
+    ],
+)
+def test_training_is_not_known_where_only_a_forward_was_asked_for(
+    rows: list[Any], fast: float | None
+) -> None:
+    """It showed 0.00, as of solutions that all fail."""
+    found = metrics.measure(rows, thresholds=(0.0, 1.0))
+    training = next(s for s in found.sections if (s.mode, s.baseline) == ("training", "eager"))
+    figures = [*training.fast.values(), training.passes[1]]
+    assert [(f.counted, f.clean) for f in figures] == [(fast, fast)] * 3
+    forward, _, cells, _ = report_metrics.cells(found.sections)[1:]
+    assert cells[4:] == (["-"] * 6 if fast is None else ["0", "0 + 0", "0.00", "0.00", "-", "0.00"])
+    assert forward[4] != "-"
+    assert ("not known" in " ".join(report_metrics.notes(found))) == (fast is None)
+
+
 def test_problems_without_a_row_count_as_wrong_where_they_are_named() -> None:
     names = ["level1/1_A", "level1/9_Z", "level2/3_G"]
     assert section(ROWS, "level1", problems=names).problems == 5

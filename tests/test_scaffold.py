@@ -123,6 +123,7 @@ def test_a_full_disk_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         patched.setattr(scaffold.Path, "open", full)
         with pytest.raises(MachineError, match="No space left"):
             scaffold._write(tmp_path / "x.py", "text")
+    scaffold._write(tmp_path / "x.py", "text")  # with room again, no half of a file is in the way
 
 
 def test_what_to_do_next_can_be_pasted_whatever_a_folder_is_called(

@@ -134,21 +134,22 @@ class _Baselines:
     modes: tuple[str, ...]
     flops: bool
     known: bool
-    note: Callable[[str], None]
+    note: Callable[[str], None] = lambda text: None
     found: Baseline = field(default_factory=Baseline)
 
-    def measure(self, name: str) -> None:
-        """One baseline in a worker of its own; its timings are kept only if all modes work."""
+    def measure(self, name: str, *, again: bool = False) -> None:
+        """One baseline in a worker of its own; its timings are kept only if all modes work.
+        `again`: for what the machine gives now, in as many epochs as a solution's."""
         settings, timings = self.context.settings, {}
         label = f"{self.subject.problem.name}--{name}"
         with self.context.worker(label, salt="baseline", trusted=True) as worker:
             prepare(self.context, worker, self.subject)
-            if name == EAGER:
+            if name == EAGER and not again:
                 self._calibrate(worker)
                 settings = dataclasses.replace(settings, epochs_max=settings.epochs_min)
             worker.ask("compile", timeout_s=settings.call_timeout_s, mode=name)
             for mode in self.modes:
-                timings[name, mode] = time_mode(
+                timings[f"{name} again" if again else name, mode] = time_mode(
                     worker,
                     mode,
                     device=self.context.device,
@@ -193,19 +194,11 @@ def measure_again(context: Context, subject: Subject, known: Baseline, mode: str
 
     Raises `BaselineError`.
     """
-    name, label = f"{EAGER} again", f"{subject.problem.name}--{EAGER}"
+    course = _Baselines(
+        context=context, subject=subject, modes=(mode,), flops=False, known=True, found=known
+    )
     try:
-        with context.worker(label, salt="baseline", trusted=True) as worker:
-            prepare(context, worker, subject)
-            worker.ask("compile", timeout_s=context.settings.call_timeout_s, mode=EAGER)
-            timing = time_mode(
-                worker,
-                mode,
-                device=context.device,
-                settings=context.settings,
-                renewal=subject.renewal,
-                overhead_ms=known.overhead_ms,
-            )
+        course.measure(EAGER, again=True)
     except FAILURES as error:
         raise BaselineError(str(error)) from error
-    return dataclasses.replace(known, timings=known.timings | {(name, mode): timing})
+    return course.found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from harness.config import Settings
 from harness.judge import toolchain
 from harness.judge.baseline import Baseline
 from harness.judge.case import Note
@@ -70,7 +71,7 @@ def alone(
             if solution.fault:
                 raise Ended(verdict(Status.CONTRACT_ERROR, Phase.FIND, solution.fault))
             with context.worker(name, salt=solution.digest) as worker:
-                order(context.settings.build_timeout_s, solution, worker, phase, found, note)
+                order(context.settings, solution, worker, phase, found, note)
                 count = len(found.builds)
                 outcome = verdict(Status.BUILT, Phase.BUILD, f"{count} extension(s) built")
     except Ended as ended:
@@ -80,7 +81,7 @@ def alone(
 
 
 def order(
-    timeout_s: float,
+    settings: Settings,
     solution: Solution,
     worker: Worker,
     phase: Progress,
@@ -94,7 +95,11 @@ def order(
     phase.enter(Phase.BUILD)
     note("build")
     answer = worker.ask(
-        "build", timeout_s=timeout_s, source=solution.source, file_name=solution.file_name
+        "build",
+        timeout_s=settings.build_timeout_s,
+        alone_s=settings.import_timeout_s,
+        source=solution.source,
+        file_name=solution.file_name,
     ).body["answer"]
     found.note_builds(answer.get("builds"))
     if solution.note:

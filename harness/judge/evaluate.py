@@ -91,8 +91,7 @@ def _build(
     note: Note,
 ) -> None:
     """Build, before the worker touches the device; then the problem and ModelNew."""
-    settings = case.context.settings
-    build.order(settings.build_timeout_s, solution, worker, phase, found, note)
+    build.order(case.context.settings, solution, worker, phase, found, note)
     phase.enter(Phase.LOAD)
     note("load")
     load(case, worker, found, case.stages[0])
@@ -105,6 +104,7 @@ def load(case: Case, worker: Worker, found: Findings, stage: Stage) -> None:
     answer = worker.ask(
         "load",
         timeout_s=settings.build_timeout_s,
+        alone_s=settings.import_timeout_s,
         outputs=case.survey.outputs,
         constants=case.survey.constants,
     ).body["answer"]

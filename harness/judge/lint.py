@@ -17,7 +17,7 @@ import torch
 from harness.config import Settings
 from harness.draws import Draw, GradDraw
 from harness.errors import ProblemError
-from harness.judge import hints
+from harness.judge import elements
 from harness.judge.mutants import FAMILIES, Mutant, Scene
 from harness.judge.outcomes import Finding, Part, Tally
 from harness.judge.reference import Reference
@@ -127,7 +127,7 @@ def lint(
 
 
 def _size(tensor: torch.Tensor) -> float:
-    return float(hints.finite(hints.real(tensor)).abs().max())
+    return float(elements.finite(elements.real(tensor)).abs().max())
 
 
 def _mean(results: list[Result]) -> Result:

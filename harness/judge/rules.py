@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from harness.config import Settings
-from harness.judge import compare, hints
+from harness.judge import compare, elements, error_model
 from harness.judge.reference import Expected
 from harness.problem import Instance
 from harness.records import Check
@@ -32,7 +32,7 @@ VANISHED_EPS = 32  # of the type, times the usual size: the rounding that is the
 class Rules:
     """Tolerances and the limit of the error ratio (docs/error_model.md)."""
 
-    tolerances: Mapping[torch.dtype, compare.Tolerance]
+    tolerances: Mapping[torch.dtype, error_model.Tolerance]
     error_ratio_limit: Any
 
     @classmethod
@@ -40,7 +40,7 @@ class Rules:
         """For a dtype that the problem states tolerances for, these alone hold, fixed as in
         `assert_close`; the settings' limit of the error ratio, where there is one, always does."""
         own = {
-            dtype: compare.Tolerance(rtol=rtol, atol_scale=0.0, atol=atol)
+            dtype: error_model.Tolerance(rtol=rtol, atol_scale=0.0, atol=atol)
             for dtype, (rtol, atol) in instance.tolerances.items()
         }
         limit: Any = settings.error_ratio_limit
@@ -125,7 +125,7 @@ class Rules:
         would be as large."""
         if usual is None or not usual.numel():
             return self
-        return self._with_atol(compare.ATOL_CAP * _rms(usual))
+        return self._with_atol(error_model.ATOL_CAP * _rms(usual))
 
     def _with_atol(self, atol: float) -> Rules:
         fixed = {d: replace(t, atol=max(t.atol, atol)) for d, t in self.tolerances.items()}
@@ -133,7 +133,7 @@ class Rules:
 
     def _loosened(self, noise: float) -> Rules:
         """Rules for a leaf that is rounding noise: about as small as eager's is right."""
-        scale = NOISE_GAIN * noise * compare.ATOL_CAP
+        scale = NOISE_GAIN * noise * error_model.ATOL_CAP
         loose = {
             dtype: replace(tolerance, atol_scale=max(tolerance.atol_scale, scale))
             for dtype, tolerance in self.tolerances.items()
@@ -178,7 +178,7 @@ class Rules:
         )
         return max(
             (
-                float(hints.difference(hints.real(a), hints.real(b)).abs().max())
+                float(elements.difference(elements.real(a), elements.real(b)).abs().max())
                 for a, b in zip(first, last, strict=True)
                 if a.numel()
             ),
@@ -229,7 +229,7 @@ class Rules:
 
 def _rms(tensor: torch.Tensor) -> float:
     """NaN for what is not finite, and 0 for what is no number with a fraction."""
-    tensor = hints.real(tensor)
+    tensor = elements.real(tensor)
     if not tensor.is_floating_point():
         return 0.0
     wide = torch.promote_types(tensor.dtype, torch.float32)

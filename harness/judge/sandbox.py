@@ -39,6 +39,7 @@ _BOOTSTRAP = (
 )
 _WARDEN = Path(__file__).with_name("warden.py")
 END_S = 10.0  # that a warden gets to end its processes
+LOOK_S = 1.0  # between two looks at the processes of a build
 
 
 class WorkerFault(Exception):
@@ -132,23 +133,37 @@ class Worker:
         self._exchange(self._first, timeout_s, 0)
 
     def ask(
-        self, order: str, *, timeout_s: float, max_tensor_bytes: int = 0, **arguments: Any
+        self,
+        order: str,
+        *,
+        timeout_s: float,
+        alone_s: float | None = None,
+        max_tensor_bytes: int = 0,
+        **arguments: Any,
     ) -> Message:
-        """Give one order and wait for its answer, `timeout_s` seconds at most.
+        """Give one order and wait for its answer, `timeout_s` seconds at most, and no more than
+        `alone_s` without a process that the order has started, such as a compiler.
 
         Raises `WorkerFault`, `WorkerTimeout`, `WorkerCrash` or `WorkerLied`.
         """
         # A handle of CUDA memory cannot be opened from another pid namespace: bytes travel then.
         body = {"order": order, "ipc": max_tensor_bytes > 0 and not self._jailed, **arguments}
-        return self._exchange(body, timeout_s, max_tensor_bytes)
+        return self._exchange(body, timeout_s, max_tensor_bytes, alone_s)
 
-    def _exchange(self, body: dict[str, Any], timeout_s: float, max_tensor_bytes: int) -> Message:
-        nonce = secrets.token_hex(8)
+    def _exchange(
+        self,
+        body: dict[str, Any],
+        timeout_s: float,
+        max_tensor_bytes: int,
+        alone_s: float | None = None,
+    ) -> Message:
+        nonce, deadline = secrets.token_hex(8), time.monotonic() + timeout_s
         try:
+            usual = self._pids_left() if alone_s is not None else set()
             self._channel.send(body | {"nonce": nonce})
-            message = self._channel.receive(
-                deadline=time.monotonic() + timeout_s, max_tensor_bytes=max_tensor_bytes
-            )
+            if alone_s is not None:
+                self._await(usual, alone_s, deadline)
+            message = self._channel.receive(deadline=deadline, max_tensor_bytes=max_tensor_bytes)
         except channel.ChannelTimeout:
             self.end()
             raise WorkerTimeout(f"no answer within {timeout_s:g} s") from None
@@ -163,6 +178,21 @@ class Worker:
         if not isinstance(message.body.get("answer"), dict):
             raise WorkerLied("an answer without content")
         return message
+
+    def _await(self, usual: set[int], alone_s: float, deadline: float) -> None:
+        """Wait for an answer until the deadline. Raises `WorkerTimeout` where for `alone_s` there
+        was no process beside the `usual`; those that come and go between two looks are not seen."""
+        now = alone_since = time.monotonic()
+        while not self._channel.readable(min(LOOK_S, alone_s / 4, deadline - now)):
+            now = time.monotonic()
+            if now >= deadline:
+                return
+            if self._pids_left() - usual:
+                alone_since = now
+            elif now - alone_since >= alone_s:
+                self.end()
+                text = f"no answer within {alone_s:g} s in which no compiler ran (import_timeout_s)"
+                raise WorkerTimeout(text)
 
     def cpu_s(self) -> float:
         """Seconds of processor time that the worker's processes have used, all together; those of
@@ -183,6 +213,12 @@ class Worker:
         """The worker's processes, as this process numbers them. Raises `WorkerCrash` where the
         warden is gone: whatever it watched over could be anywhere."""
         return [process.pid for process in self._processes()]
+
+    def _pids_left(self) -> set[int]:
+        """`pids`; none where the warden is gone: the channel tells what became of the worker."""
+        with contextlib.suppress(WorkerCrash):
+            return set(self.pids())
+        return set()
 
     def _processes(self) -> list[psutil.Process]:
         with contextlib.suppress(psutil.NoSuchProcess):

@@ -291,12 +291,16 @@ def require_comparable(reference: Reference) -> None:
     """Raises `ProblemError` where inputs cannot be handed over, or nothing of what the reference
     returns can be compared."""
     path, instance = reference.instance.path, reference.instance
-    inputs = instance.inputs(Draw(seed=1))
+    inputs, known = instance.inputs(Draw(seed=1)), set()
     for name, value in zip(instance.input_names(inputs), inputs, strict=True):
         for at, tensor in walk_tensors(value, name):
             if not dense(tensor):
                 text = f"the input {at} is not a dense tensor: only those can be handed over"
                 raise ProblemError(text, path=path)
+            if at in known:
+                text = f"two inputs are {at}: keys of a dict must differ as text"
+                raise ProblemError(text, path=path)
+            known.add(at)
     output = reference.call(Draw(seed=1)).output
     if not any(tensor.numel() for _, tensor in walk_tensors(output, "")):
         raise ProblemError("Model returns no tensor that holds anything", path=path)

@@ -74,8 +74,7 @@ def verdicts(phase: Progress, context: Context, name: str, found: Findings) -> I
     except WorkerFault as fault:
         with contextlib.suppress(WorkerLied):
             found.note_builds(fault.builds)
-        with context.log(name).open("a", errors="replace") as log:
-            log.write(fault.text)
+        _log(context, name, fault.text)
         status = _BY_KIND.get(fault.kind)
         if status is None:
             status = Status.LOAD_ERROR if phase.now is Phase.BUILD else Status.RUNTIME_ERROR
@@ -102,9 +101,14 @@ def verdicts(phase: Progress, context: Context, name: str, found: Findings) -> I
         text = "no memory left for the judge's reference beside the worker; use a smaller --size"
         if not (isinstance(error, torch.OutOfMemoryError) or no_cpu_memory(error)):
             text = f"the harness failed, see the log: {error!r}"
-            with context.log(name).open("a", errors="replace") as log:
-                traceback.print_exc(file=log)
+            _log(context, name, traceback.format_exc())
         raise Ended(verdict(Status.HARNESS_ERROR, phase.now, text)) from error
+
+
+def _log(context: Context, name: str, text: str) -> None:
+    """Add to the log of an evaluation. Where its disk is full, the verdict stands without."""
+    with contextlib.suppress(OSError), context.log(name).open("a", errors="replace") as log:
+        log.write(text)
 
 
 def verdict(status: Status, phase: Phase, message: str) -> Verdict:

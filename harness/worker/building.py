@@ -15,6 +15,7 @@ told.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import importlib.machinery
 import importlib.util
@@ -27,7 +28,7 @@ import sys
 import tempfile
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,20 +37,17 @@ import torch
 from torch.utils import cpp_extension
 
 from harness import cpu
-from harness.worker import headers
-from harness.worker.faults import CompileFault, ContractFault, KilledFault, describe
+from harness.worker import diagnosis, headers
+from harness.worker.faults import (
+    CompileFault,
+    ContractFault,
+    KilledFault,
+    MachineFault,
+    describe,
+)
 
 _MARKER = "built.json"
-_DIAGNOSTIC = re.compile(
-    r"^(?P<file>[^\s:(][^:(]*)[:(](?P<line>\d+)\)?(?::\d+)?\s*:\s*"
-    r"(?:fatal )?error\s*:?\s*(?P<text>.*)$"
-)
-_LINK_ERROR = re.compile(
-    r"undefined reference to|cannot find -l|ld returned \d|No such file or dir"
-)
-_UNDEFINED = re.compile(r"undefined symbol: (\S+)")  # found when the library is opened
-_KILLED = re.compile(r"Killed signal terminated program|: Killed$|signal 9")
-
+LITTLE_DISK_BYTES = 256 << 20  # a build that found a disk full has made some room since
 _USAGE = (
     "cpp_sources takes C++ text (the prototypes of what cuda_sources defines), "
     "cuda_sources CUDA text, functions a list of bare function names to bind"
@@ -113,7 +111,11 @@ class Builder:
         try:
             yield record
         except Exception as error:
-            record.error = describe(error)["message"]
+            told = describe(error)
+            record.error = told["message"]
+            if _no_room(told["text"], self.cache):
+                text = "the disk of the build cache, or of temporary files, is full: make room"
+                raise MachineFault(text) from error
             raise
         finally:
             record.seconds = time.monotonic() - started
@@ -194,10 +196,13 @@ class Builder:
             module = build(**(made | {"build_directory": str(folder), "verbose": False}))
         except Exception as error:
             log = str(error)
-            message = self._diagnose(log, folder, call)
+            author = diagnosis.Author(source=self.source, name=self.source_name)
+            message = diagnosis.diagnose(log, folder, call, author)
             shutil.rmtree(folder, ignore_errors=True)
-            if log.startswith("Error building extension") or _UNDEFINED.search(log):
-                raise (KilledFault if _killed(log) else CompileFault)(message, log) from None
+            if diagnosis.is_compilers(log):
+                raise (KilledFault if diagnosis.killed(log) else CompileFault)(
+                    message, log
+                ) from None
             raise
         libraries = sorted(folder.glob("*.so"))
         if len(libraries) != 1:
@@ -218,42 +223,13 @@ class Builder:
             shutil.rmtree(folder, ignore_errors=True)
         return module
 
-    def _diagnose(self, log: str, folder: Path, call: Mapping[str, Any]) -> str:
-        """One line: the first compiler diagnostic, where it is, and a hint where one is known."""
-        if _killed(log):
-            return "the compiler was killed, most likely for want of memory; lower max_jobs"
-        hint = _hint(log, call)
-        for line in log.splitlines():
-            match = _DIAGNOSTIC.match(line.strip())
-            if match:
-                place = self._place(folder, match["file"], int(match["line"]))
-                return f"{place}: error: {match['text'].strip()}{hint}"
-        if undefined := _UNDEFINED.search(log):
-            return f"the link failed: {undefined[0]}{hint}"
-        for line in log.splitlines():
-            if _LINK_ERROR.search(line):
-                return f"the link failed: {line.strip()}{hint}"
-        lines = [line.strip() for line in log.splitlines() if line.strip()]
-        return f"{lines[-1] if lines else 'the build failed without a word'}{hint}"
 
-    def _place(self, folder: Path, file: str, line: int) -> str:
-        """`cuda.cu:14 (answer.py:27: the line)`: the generated file's line, and the author's."""
-        path = Path(file) if Path(file).is_absolute() else folder / file
-        name = path.name
-        try:
-            text = path.read_text(errors="replace").splitlines()[line - 1].strip()
-        except (OSError, IndexError):
-            return f"{name}:{line}"
-        if path.parent != folder or not text:
-            return f"{name}:{line}"
-        own = [i for i, s in enumerate(self.source.splitlines(), 1) if s.strip() == text]
-        if len(own) == 1:
-            return f"{self.source_name}:{own[0]} ({name}:{line}: `{text}`)"
-        return f"{name}:{line}: `{text}`"
-
-
-def _killed(log: str) -> bool:
-    return any(_KILLED.search(line) for line in log.splitlines())
+def _no_room(text: str, cache: Path) -> bool:
+    """Whether a build failed for want of it: its log says so, and so do the disks."""
+    with contextlib.suppress(OSError):
+        free = min(shutil.disk_usage(place).free for place in (cache, tempfile.gettempdir()))
+        return free < LITTLE_DISK_BYTES and os.strerror(errno.ENOSPC) in text
+    return False
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -293,26 +269,6 @@ def _inline_call(
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:45]}...{text[-10:]}"
-
-
-def _hint(log: str, call: Mapping[str, Any]) -> str:
-    """What commonly lies behind a failed build, or nothing."""
-    sources = " ".join(str(call.get(k) or "") for k in ("cpp_sources", "cuda_sources"))
-    if call.get("functions") and "PYBIND11_MODULE" in sources:
-        return " [hint: the source has its own PYBIND11_MODULE and functions=[...] adds a second]"
-    if "was not declared in this scope" in log and "main.cpp" in log and call.get("cuda_sources"):
-        return " [hint: cpp_sources must hold the prototype of each function in functions=[...]]"
-    functions = call.get("functions") or []
-    symbol = _UNDEFINED.search(log)
-    for name in [functions] if isinstance(functions, str) else functions:
-        if symbol and f"{len(name)}{name}" in symbol[1]:  # as C++ names are mangled
-            return f" [hint: no source defines {name} as its prototype declares it]"
-    given = (call.get(key) or [] for key in ("extra_cflags", "extra_cuda_cflags"))
-    flags = " ".join(str(flag) for group in given for flag in group)
-    pinned = re.search(r"-std=\S+", flags)
-    if pinned and re.search(r"C\+\+(17|20)", log):
-        return f" [hint: {pinned[0]} is pinned; this torch ({torch.__version__}) needs a newer one]"
-    return ""
 
 
 def _operators() -> set[str]:

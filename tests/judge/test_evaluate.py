@@ -386,6 +386,12 @@ RAISING = {
         Phase.FORWARD,
         "a str cannot be compared",
     ),
+    "keys that are one key as text": (
+        model("return {1: ((x - y) ** 2).mean(dim=1), '1': x}"),
+        Status.CONTRACT_ERROR,
+        Phase.FORWARD,
+        "two keys of a dict are '1': they must differ as text",
+    ),
     "memory in forward": (
         model("raise MemoryError"),
         Status.OUT_OF_MEMORY,
@@ -429,6 +435,20 @@ def test_an_endless_loop_is_a_timeout_with_where(bench: Bench) -> None:
     source = model(RIGHT, before="while True: pass")
     row = bench.judge(source, build_timeout_s=1.0)
     is_row(row, Status.TIMEOUT, Phase.BUILD, "build: no answer within 1 s")
+
+
+@pytest.mark.parametrize(
+    ("source", "phase"),
+    [
+        (model(RIGHT, before="import time; time.sleep(600)"), Phase.BUILD),
+        (model(RIGHT, init="import time; time.sleep(600)"), Phase.LOAD),
+    ],
+)
+def test_a_hang_at_import_is_not_waited_for_as_a_build_is(
+    bench: Bench, source: str, phase: Phase
+) -> None:
+    row = bench.judge(source, import_timeout_s=1.0)
+    is_row(row, Status.TIMEOUT, phase, r"1 s in which no compiler ran \(import_timeout_s\)")
 
 
 def test_the_whole_traceback_is_in_the_log_that_the_row_names(bench: Bench) -> None:
@@ -677,6 +697,14 @@ REFERENCES = {
     "Model returns what cannot be compared": (
         TINY.replace(".mean(dim=1)", ".to_sparse()"),
         "not dense",
+    ),
+    "Model returns keys that are one key as text": (
+        TINY.replace("return ((x", "return {1: x, '1': y}\n        return ((x"),
+        "Model.forward failed: CannotTravel: two keys of a dict are '1'",
+    ),
+    "inputs have keys that are one key as text": (
+        TINY.replace("return [", "return [{1: torch.ones(3), '1': torch.ones(3)}, "),
+        r"two inputs are x\['1'\]: keys of a dict must differ",
     ),
 }
 

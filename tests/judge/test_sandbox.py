@@ -252,6 +252,44 @@ def test_a_worker_that_stops_its_warden_is_ended_by_the_judge(
     assert gone(int(str(facts["child"])))
 
 
+@pytest.mark.parametrize("idle", ["time.sleep(600)", "while True: pass"])
+def test_whoever_starts_nothing_is_not_waited_for_as_a_build_is(
+    fake_worker: Start, idle: str
+) -> None:
+    worker = fake_worker(f"answer(pid=os.getpid())\nreceive()\n{idle}")
+    pid = int(str(ask(worker)["pid"]))
+    with pytest.raises(WorkerTimeout, match=r"within 0.4 s in which no compiler ran"):
+        worker.ask("build", timeout_s=60, alone_s=0.4)
+    assert gone(pid)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        "subprocess.run(['sh', '-c', 'sleep 1.2 & wait'])",  # as ninja's compilers
+        "[subprocess.run(['sleep', '0.3']) or time.sleep(0.05) for _ in range(4)]",
+    ],
+)
+def test_a_build_may_take_as_long_as_it_runs(fake_worker: Start, build: str) -> None:
+    worker = fake_worker(
+        f"import subprocess\nanswer()\norder = receive()\n{build}\n"
+        "send({'nonce': order['nonce'], 'answer': {}})"
+    )
+    ask(worker)
+    worker.ask("build", timeout_s=60, alone_s=0.8)
+
+
+def test_a_build_has_a_deadline_and_a_crash_is_one_at_once(fake_worker: Start) -> None:
+    worker = fake_worker("answer()\nreceive()\ntime.sleep(600)")
+    ask(worker)
+    with pytest.raises(WorkerTimeout, match=r"no answer within 0.5 s$"):
+        worker.ask("build", timeout_s=0.5, alone_s=30)
+    worker = fake_worker("answer()\nreceive()\nos.kill(os.getpid(), 11)")
+    ask(worker)
+    with pytest.raises(WorkerCrash, match="SIGSEGV"):
+        worker.ask("build", timeout_s=60, alone_s=30)
+
+
 def test_without_its_warden_nothing_is_known_of_a_worker(fake_worker: Start) -> None:
     worker = fake_worker(
         "ctypes.CDLL(None).prctl(1, 0)\n"  # not to end with it

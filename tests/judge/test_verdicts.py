@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from unittest import mock
 
+import pytest
+
 from harness.judge import verdicts
+from harness.judge.rows import Findings
+from harness.judge.sandbox import WorkerFault
 from harness.records import Phase, Status
 
 
@@ -24,3 +30,26 @@ def test_a_message_is_one_line_of_bearable_length() -> None:
     made = verdicts.verdict(Status.CRASH, Phase.LOAD, "two\n  lines " + "x" * 2000)
     assert made.message.startswith("two lines xxx")
     assert len(made.message) == 1000
+
+
+@pytest.mark.parametrize(
+    ("failure", "status"),
+    [
+        (WorkerFault({"kind": "compile", "message": "no", "text": "log"}), Status.COMPILE_ERROR),
+        (ZeroDivisionError(), Status.HARNESS_ERROR),
+    ],
+)
+@pytest.mark.parametrize("log", ["/dev/full", "/nowhere/x.log", "whole"])
+def test_a_verdict_stands_where_its_log_cannot_be_written(
+    tmp_path: Path, failure: Exception, status: Status, log: str
+) -> None:
+    """It ended the run in a traceback: on a full disk, every solution that failed."""
+    path = tmp_path / log
+    context = mock.Mock(log=lambda name: path)
+    with (
+        pytest.raises(verdicts.Ended) as ended,
+        verdicts.verdicts(verdicts.Progress(), context, "x", Findings()),
+    ):
+        raise failure
+    assert ended.value.verdict.status is status
+    assert log != "whole" or os.path.getsize(path) > 0

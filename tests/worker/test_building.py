@@ -21,7 +21,7 @@ from support import SCALE_SOURCE
 from torch.utils import cpp_extension
 
 from harness.worker.building import Builder
-from harness.worker.faults import CompileFault, ContractFault
+from harness.worker.faults import CompileFault, ContractFault, MachineFault
 
 Load = Callable[..., Any]
 
@@ -322,6 +322,43 @@ def test_a_failure_without_a_diagnostic_is_told_by_what_there_is(
 )
 def test_a_compiler_that_was_killed_is_told_with_what_to_change(tmp_path: Path, log: str) -> None:
     assert "for want of memory; lower max_jobs" in str(failure(tmp_path, log))
+
+
+FULL = "Fatal error: can't write 12 bytes to section .text of main.o: 'No space left on device'"
+
+
+@pytest.mark.parametrize(
+    "raises",
+    [
+        RuntimeError(f"Error building extension 'x': {FULL}"),  # the compiler's
+        OSError(28, "No space left on device"),  # of what torch writes for it
+    ],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("free", [0, 1 << 40])
+def test_a_full_disk_is_the_machines_fault_if_it_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raises: Exception, free: int
+) -> None:
+    """It was a `compile_error`, or a `load_error`; one who only says so still gets that."""
+
+    def broken(**_: Any) -> None:
+        raise raises
+
+    usage = shutil.disk_usage(tmp_path)._replace(free=free)
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: usage)
+    made, load = builder(broken, tmp_path)
+    with pytest.raises(Exception, match="is full" if free == 0 else "No space") as caught:
+        load(name="x", cpp_sources="int f();")
+    assert isinstance(caught.value, MachineFault) == (free == 0)
+    assert made.records[0].error is not None
+
+
+def test_who_fails_on_a_full_disk_for_another_reason_is_told_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)._replace(free=0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: usage)
+    assert "error: no" in str(failure(tmp_path, "main.cpp:3:1: error: no"))
 
 
 def test_output_that_is_no_text_destroys_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,94 @@
+"""What the log of a failed build says, in one line: the first diagnostic, where, and a hint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_DIAGNOSTIC = re.compile(
+    r"^(?P<file>[^\s:(][^:(]*)[:(](?P<line>\d+)\)?(?::\d+)?\s*:\s*"
+    r"(?:fatal )?error\s*:?\s*(?P<text>.*)$"
+)
+_LINK_ERROR = re.compile(
+    r"undefined reference to|cannot find -l|ld returned \d|No such file or dir"
+)
+_UNDEFINED = re.compile(r"undefined symbol: (\S+)")  # found when the library is opened
+_KILLED = re.compile(r"Killed signal terminated program|: Killed$|signal 9")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Author:
+    """The solution's file: diagnostics are told at its lines, where they are there once."""
+
+    source: str
+    name: str
+
+
+def is_compilers(log: str) -> bool:
+    """Whether a build failed by what was to be compiled or linked."""
+    return log.startswith("Error building extension") or bool(_UNDEFINED.search(log))
+
+
+def killed(log: str) -> bool:
+    """Whether the compiler was: with more memory, the same build may succeed."""
+    return any(_KILLED.search(line) for line in log.splitlines())
+
+
+def diagnose(log: str, folder: Path, call: Mapping[str, Any], author: Author) -> str:
+    """One line: the first compiler diagnostic, where it is, and a hint where one is known."""
+    if killed(log):
+        return "the compiler was killed, most likely for want of memory; lower max_jobs"
+    hint = _hint(log, call)
+    for line in log.splitlines():
+        match = _DIAGNOSTIC.match(line.strip())
+        if match:
+            place = _place(author, folder, match["file"], int(match["line"]))
+            return f"{place}: error: {match['text'].strip()}{hint}"
+    if undefined := _UNDEFINED.search(log):
+        return f"the link failed: {undefined[0]}{hint}"
+    for line in log.splitlines():
+        if _LINK_ERROR.search(line):
+            return f"the link failed: {line.strip()}{hint}"
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return f"{lines[-1] if lines else 'the build failed without a word'}{hint}"
+
+
+def _place(author: Author, folder: Path, file: str, line: int) -> str:
+    """`cuda.cu:14 (answer.py:27: the line)`: the generated file's line, and the author's."""
+    path = Path(file) if Path(file).is_absolute() else folder / file
+    name = path.name
+    try:
+        text = path.read_text(errors="replace").splitlines()[line - 1].strip()
+    except (OSError, IndexError):
+        return f"{name}:{line}"
+    if path.parent != folder or not text:
+        return f"{name}:{line}"
+    own = [i for i, s in enumerate(author.source.splitlines(), 1) if s.strip() == text]
+    if len(own) == 1:
+        return f"{author.name}:{own[0]} ({name}:{line}: `{text}`)"
+    return f"{name}:{line}: `{text}`"
+
+
+def _hint(log: str, call: Mapping[str, Any]) -> str:
+    """What commonly lies behind a failed build, or nothing."""
+    sources = " ".join(str(call.get(k) or "") for k in ("cpp_sources", "cuda_sources"))
+    if call.get("functions") and "PYBIND11_MODULE" in sources:
+        return " [hint: the source has its own PYBIND11_MODULE and functions=[...] adds a second]"
+    if "was not declared in this scope" in log and "main.cpp" in log and call.get("cuda_sources"):
+        return " [hint: cpp_sources must hold the prototype of each function in functions=[...]]"
+    functions = call.get("functions") or []
+    symbol = _UNDEFINED.search(log)
+    for name in [functions] if isinstance(functions, str) else functions:
+        if symbol and f"{len(name)}{name}" in symbol[1]:  # as C++ names are mangled
+            return f" [hint: no source defines {name} as its prototype declares it]"
+    given = (call.get(key) or [] for key in ("extra_cflags", "extra_cuda_cflags"))
+    flags = " ".join(str(flag) for group in given for flag in group)
+    pinned = re.search(r"-std=\S+", flags)
+    if pinned and re.search(r"C\+\+(17|20)", log):
+        return f" [hint: {pinned[0]} is pinned; this torch ({torch.__version__}) needs a newer one]"
+    return ""

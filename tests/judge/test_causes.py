@@ -1,0 +1,79 @@
+"""Each likely cause of a wrong result, with a result that has it; none is made up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from harness.judge import causes, elements
+from harness.judge.compare import compare
+
+
+def altered(change: Any) -> str:
+    """The problem told of a tensor that has been changed."""
+    torch.manual_seed(7)
+    x = torch.randn(64, 64)
+    (check,) = compare(change(x.clone()), x, root="output")
+    return str(check.problem)
+
+
+def tail(x: torch.Tensor) -> torch.Tensor:
+    x[:, 61:] = 7.0
+    return x
+
+
+def past(x: torch.Tensor) -> torch.Tensor:
+    x.view(-1)[1000:] = 0.0
+    return x
+
+
+def stretch(x: torch.Tensor) -> torch.Tensor:
+    x.view(-1)[100:300] += 1.0
+    return x
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (torch.zeros_like, "all zeros"),
+        (torch.ones_like, "the same value 1 everywhere"),
+        (lambda x: x * 0.25, "everywhere 0.25x the reference (1/4)"),
+        (lambda x: x * 3, "everywhere 3x the reference"),
+        (lambda x: -x, "sign flipped"),
+        (lambda x: x + 1.5, "everywhere the reference +1.5"),
+        (lambda x: x.mT.contiguous(), "the reference transposed"),
+        (past, "right up to flat index 1000, wrong past it"),
+        (stretch, "wrong only in flat indices 100 to 299"),
+        (tail, "wrong only where index 1 is 61 to 63 of 0 to 63"),
+        (torch.abs, "wrong only where the reference is negative"),
+        (lambda x: x.clamp(-1, 1), "right only where |reference| is at most 1.00"),
+        (lambda x: torch.where(x.abs() < 0.5, 0.0, x), "wrong only where |reference| is at most"),
+        (lambda x: x.bfloat16().float(), "every value is a bfloat16 number"),
+    ],
+)
+def test_a_cause_is_named(change: Any, text: str) -> None:
+    assert text in altered(change)
+
+
+def test_no_cause_is_made_up() -> None:
+    assert altered(lambda x: torch.randn(64, 64)).count(";") == 0
+
+
+def test_an_index_near_two_to_the_31_is_named() -> None:
+    fault = causes.Fault(
+        total=2**31 + 9, wrong=9, first=2**31, last=2**31 + 8, worst=None,
+        only_nan=0, only_inf=0, lost=0,
+    )  # fmt: skip
+    x = torch.ones(2)
+    text = causes._stretch(causes.Sample.of(x, x, 0.0, 0.0), fault)
+    assert text is not None
+    assert "near 2^31, a 32-bit index that overflows?" in text
+
+
+def test_causes_hold_for_a_sample_of_a_large_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elements, "SAMPLE", 500)
+    assert "everywhere 0.25x" in altered(lambda x: x * 0.25)
+    assert "transposed" in altered(lambda x: x.mT.contiguous())
+    assert "wrong only where index 1 is 61 to 63" in altered(tail)
