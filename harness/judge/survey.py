@@ -21,7 +21,7 @@ from harness.judge import compare
 from harness.judge.passes import PASSES, Ask, Pass
 from harness.judge.reference import Expected, Reference
 from harness.judge.rules import Rules
-from harness.mixing import FACTORS, Mix, Renewal
+from harness.mixing import Mix, Renewal
 from harness.records import Phase
 from harness.trees import dense, inexact, walk_tensors
 from harness.trial import Call, Played, Trial
@@ -151,8 +151,8 @@ def survey(reference: Reference, settings: Settings) -> Survey:
 
 
 def _takes_mixtures(reference: Reference, *, finite: bool) -> bool:
-    """Whether rows of two draws may stand side by side, times a factor, as in timed calls."""
-    draw = Draw(seed=1, mix=Mix(seed=2, begin=0.25, end=0.75, factor=FACTORS[0]))
+    """Whether rows of two draws may stand side by side, times factors, as in timed calls."""
+    draw = Draw(seed=1, mix=Mix(seed=2, begin=0.25, end=0.75, factors=0))
     try:
         mixed = reference.expected(Trial(calls=(Call(draw=draw),)), oracle=False)
     except Exception:  # noqa: BLE001 - whatever the reference raises, it is not asked for again
