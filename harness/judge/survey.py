@@ -49,9 +49,9 @@ class Survey:
     `left_out`: (phase, variation or pass) that the reference does not allow. `random`: it draws
     random numbers itself. `finite`: it is, for inputs as given. `stateful`: it has weights.
     `mutates`: it changes inputs in place, as a step of an optimiser does. `drifts`: what it gives
-    depends on the calls before, as with the state of a spectral normalisation. `mixable`: it takes
-    inputs that are mixed of two draws. `backward`: it is checked, where there is one.
-    `constants`: buffers that a solution may do without."""
+    depends on the calls before, as with the state of a spectral normalisation. `mixable`: it has
+    inputs that can be mixed of two draws, and takes them. `backward`: it is checked, where there is
+    one. `constants`: buffers that a solution may do without."""
 
     outputs: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
@@ -146,8 +146,15 @@ def survey(reference: Reference, settings: Settings) -> Survey:
     return replace(
         found,
         left_out=frozenset(_left_out(reference, rules, found, settings)),
-        mixable=_takes_mixtures(reference, finite=found.finite),
+        mixable=_has_something_to_mix(reference)
+        and _takes_mixtures(reference, finite=found.finite),
     )
+
+
+def _has_something_to_mix(reference: Reference) -> bool:
+    """Whether an input holds several numbers with a fraction: integers are not mixed."""
+    inputs = reference.instance.inputs(Draw(seed=1))
+    return any(tensor.ndim and inexact(tensor) for _, tensor in walk_tensors(inputs, ""))
 
 
 def _takes_mixtures(reference: Reference, *, finite: bool) -> bool:
