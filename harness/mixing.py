@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,12 +28,14 @@ TOUCHED = 1 / 16  # of each tensor, where values are renewed in part
 @dataclass(frozen=True, kw_only=True)
 class Mix:
     """A stretch of each tensor, `begin` to `end` of its length, that another seed's draw gives;
-    then the first value times the factor that is number `factors`, and so on; None: all times 1."""
+    then the first value times the factor that is number `factors`, and so on; None: all times 1.
+    `grads` makes gradients of the outputs other ones than those of their seed alone."""
 
     seed: int
     begin: float
     end: float
     factors: int | None = None
+    grads: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,13 +59,15 @@ def mixes(seed: int, seeds: list[int], count: int, *, mix: bool) -> list[tuple[i
         begin = source.uniform(0, 0.75)
         end = begin + (source.uniform(0.25, 1 - begin) if mix else 0.0)
         factors = source.randrange(PERIOD) if mix else None
-        chosen.append((first, Mix(seed=seeds[second], begin=begin, end=end, factors=factors)))
+        grads, second_seed = source.getrandbits(48), seeds[second]
+        mixed = Mix(seed=second_seed, begin=begin, end=end, factors=factors, grads=grads)
+        chosen.append((first, mixed))
     return chosen
 
 
 def touches(seed: int, before: list[tuple[int, Mix]], seeds: list[int]) -> list[tuple[int, Mix]]:
-    """For each call of `before` (as `mixes` gives it) the same draw and factors, with a short
-    stretch of another mixed in: new values for a tenth of the price."""
+    """For each call of `before` (as `mixes` gives it) the same draw, factors and gradients, with
+    a short stretch of another mixed in: new values for a tenth of the price."""
     source = random.Random(seed)
     chosen = []
     for first, was in before:
@@ -71,7 +75,7 @@ def touches(seed: int, before: list[tuple[int, Mix]], seeds: list[int]) -> list[
         second += second >= first
         begin = source.uniform(0, 1 - TOUCHED)
         end = begin + TOUCHED
-        chosen.append((first, Mix(seed=seeds[second], begin=begin, end=end, factors=was.factors)))
+        chosen.append((first, replace(was, seed=seeds[second], begin=begin, end=end)))
     return chosen
 
 

@@ -148,6 +148,9 @@ def test_a_touch_keeps_the_draw_and_mixes_in_a_short_stretch_of_another() -> Non
     chosen = touches(6, before, seeds)
     assert chosen == touches(6, before, seeds) != touches(7, before, seeds)
     assert [first for first, _ in chosen] == [first for first, _ in before]
+    kept = [(mix.factors, mix.grads) for _, mix in chosen]
+    assert kept == [(mix.factors, mix.grads) for _, mix in before]
+    assert len(set(kept)) == len(kept)
     tensor = torch.zeros(FEW_ROWS, 4)
     for first, mix in chosen:
         assert mix.seed in seeds

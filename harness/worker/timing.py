@@ -165,6 +165,7 @@ class Timer:
         self.held = mixes(self.mix_seed + self.number, seeds, len(self.sets), mix=self.mix)
         for calls, (first, mix) in zip(self.sets, self.held, strict=True):
             self.pool.fill(calls.inputs, first, mix)
+            calls.renew_grads(mix.grads)
 
     def touch(self) -> None:
         """The same in part: a short stretch of each input set gets other values."""
