@@ -104,8 +104,8 @@ FLAGS: dict[str, str] = {
     "aligned_only": "raises for inputs that are not aligned: vector loads need a scalar path",
     "contiguous_gradient_only": "raises for gradients that are not contiguous",
     "reference_not_finite": "the reference itself gives values that are not finite",
-    "timed_outputs_not_compared": "outputs of timed calls were not compared: the problem is random "
-    "(by the judge's clock they were), changes its inputs, or keeps a state",
+    "timed_outputs_not_compared": "timed calls were compared by the judge's clock alone: the "
+    "problem is random, changes its inputs, or keeps a state",
 }
 
 

@@ -42,11 +42,15 @@ class Mix:
 class Renewal:
     """How timed calls may get new values: `mix`: as mixtures of two draws; `touch`: in part,
     which needs mixtures and a function that leaves its inputs as they are. `seeded`: calls by the
-    judge's clock draw random numbers of their own, each from the seed of its first draw."""
+    judge's clock draw random numbers of their own, each from the seed of its first draw.
+    `restored`: buffers, which calls go by and change, are put back before each of them. `mutates`:
+    calls change their inputs, and what they leave there is looked at."""
 
     mix: bool = True
     touch: bool = False
     seeded: bool = False
+    restored: bool = False
+    mutates: bool = False
 
 
 def mixes(seed: int, seeds: list[int], count: int, *, mix: bool) -> list[tuple[int, Mix]]:

@@ -39,7 +39,17 @@ def test_a_cheat_gets_no_credit(trick: Trick, rows: Rows) -> None:
 #: Problems whose honest controls are timed here: much work a call, one pass over the inputs, rows
 #: that scale, inputs that the reference changes in place, random numbers, and several outputs in a
 #: dict of another order. `benchmarks/red_team.py` times them all.
-TIMED = ("waves", "sums", "layers", "running", "optimiser_step", "dropout", "views", "large")
+TIMED = (
+    "waves",
+    "sums",
+    "layers",
+    "running",
+    "normalised",
+    "optimiser_step",
+    "dropout",
+    "views",
+    "large",
+)
 CONTROLS = [p for p in parameters("honest") if p.values[0].path.parent.name in TIMED]
 
 

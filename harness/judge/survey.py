@@ -78,6 +78,8 @@ class Survey:
             mix=self.mixable,
             touch=self.mixable and not self.mutates,
             seeded=self.random,
+            restored=self.drifts,
+            mutates=self.mutates,
         )
 
     @property

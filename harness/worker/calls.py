@@ -72,12 +72,24 @@ def call_set(instance: Instance, draw: Draw, *, grad: bool, grad_seed: int) -> C
 
 
 class Side:
-    """A model and how one mode of it is called."""
+    """A model and how one mode of it is called. `restored`: from the buffers that it has now.
+    `mutates`: what it leaves in its inputs is a part of what it gives."""
 
-    def __init__(self, name: str, model: torch.nn.Module, binding: Binding | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        model: torch.nn.Module,
+        binding: Binding | None = None,
+        *,
+        restored: bool = False,
+        mutates: bool = False,
+    ) -> None:
         self.name = name
         self.model = model
+        self.mutates = mutates
         self.binding = binding or Binding.to_itself(model)
+        buffers = model.named_buffers() if restored else ()
+        self._buffers = {name: tensor.detach().clone() for name, tensor in buffers}
 
     def forward(self, calls: CallSet) -> Any:
         """The output of one call."""
@@ -105,9 +117,16 @@ class Side:
 
     def prepare(self, mode: str, calls: CallSet) -> Any:
         """What precedes the clock: for `backward`, a fresh forward."""
+        self._restore()
         if mode != "backward":
             return None
         return self.forward(calls)
+
+    @torch.no_grad()
+    def _restore(self) -> None:
+        for name, tensor in self.model.named_buffers() if self._buffers else ():
+            if name in self._buffers:
+                tensor.copy_(self._buffers[name])
 
     def run(self, mode: str, calls: CallSet, prepared: Any) -> Any:
         """The timed part of one call."""

@@ -229,6 +229,8 @@ class Timer:
             if seeded:
                 torch.manual_seed(self.pool.seeds[first])
             output = self.candidate.run(mode, calls, self.candidate.prepare(mode, calls))
+            if self.candidate.mutates:
+                output = [output, [tensor for _, tensor in walk_tensors(calls.inputs, "")]]
             samples.append(map_tensors(lambda tensor: sample(tensor, seed), plain(output)))
         return samples
 
