@@ -40,7 +40,7 @@ import psutil
 from benchmarks import published
 from harness import config, run
 from harness.judge import device
-from harness.records import MODES, Row
+from harness.records import MODES, Row, Status
 
 WARMED_UP_S = 60.0
 GRACE_S = 120.0  # that a step may go beyond the budget
@@ -83,6 +83,9 @@ class Clock:
 
     def row(self, row: Row) -> None:
         self._enter("rest")
+        if row.verdict.status is not Status.PASS:
+            said = row.verdict.message.split("\n")[0][:160]
+            print(f"  {row.solution}: {row.verdict.status.value}: {said}", flush=True)
         self.rows.append(row)
         self.rss_mib.append(rss_mib())
 

@@ -6,9 +6,9 @@
 A/A: reference and solution are the same streaming kernel. Known effects: both are a kernel that
 waits for so many cycles, one for more of them, because what a streaming kernel takes is not in
 proportion to what it reads and depends on what the caches hold. The true ratio is found by long
-alternating batches of each. All methods run in one process,
-turn by turn over all cells, until the budget is spent: the harness's own procedure (the judge's
-code, its orders done by a worker's session in the same process) and the methods of `peers`.
+alternating batches of each (`truth`), at the beginning and all along. All methods run in one
+process, turn by turn over all cells, until the budget is spent: the harness's own procedure (the
+judge's code, its orders done by a worker's session in the same process) and the methods of `peers`.
 `--neighbours N` keeps N other processes busy on the same device meanwhile.
 """
 
@@ -36,6 +36,7 @@ import psutil
 import torch
 
 from benchmarks.peers import PEERS, Pair
+from benchmarks.truth import Truth
 from harness.channel import Message
 from harness.config import Settings
 from harness.judge import device as devices
@@ -44,7 +45,7 @@ from harness.judge.sandbox import Worker
 from harness.judge.usage import Usage
 from harness.mixing import Renewal
 from harness.problem import Instance
-from harness.worker import meters, pool
+from harness.worker import meters
 from harness.worker.building import Builder
 from harness.worker.calls import CallSet, Side
 from harness.worker.session import ORDERS, Session, set_precision
@@ -98,10 +99,8 @@ DURATIONS_MS = {
 BACKWARD_MS = {"cuda": (0.01, 0.2), "cpu": (2.0,)}
 INNER_MS = {"cuda": 0.2, "cpu": 100.0}  # longer work repeats a kernel of this duration
 CYCLES_PER_MS = 1.9e6  # about; what it takes is measured
-MAX_LAUNCHES = 1000  # that one gate is asked to hold back
-TRUTH_ROUNDS = 7
-TRUTH_MS = 40.0  # a batch
-TRUTH_BYTES = 8 << 30  # that a batch's outputs take
+FIRST_LOOKS = 4  # at the truth, before the first round
+LOOK_EVERY = 3  # rounds; two looks each
 WARM_SECONDS = 0.05  # the process is warm: only the first run of a cell needs more
 UNSURE = {"unstable", "contended", "throttled", "host_bound"}
 BUSY = """
@@ -125,10 +124,10 @@ class Cell:
     session: Session
     device: devices.Device
     overhead_ms: float
-    truth: float = 1.0
+    found: Truth | None = None
     actual_ms: float = 0.0
     estimates: dict[str, list[float]] = field(default_factory=dict)
-    covered: list[bool] = field(default_factory=list)
+    intervals: list[tuple[float, float]] = field(default_factory=list)
     unsure: list[bool] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
@@ -138,6 +137,25 @@ class Cell:
         assert reference is not None
         assert candidate is not None
         return reference, candidate
+
+    @property
+    def truth(self) -> tuple[float, float]:
+        """The true ratio and its relative error; known where both sides are one function."""
+        return (self.found.ratio, self.found.error) if self.found else (1.0, 0.0)
+
+    def look(self, times: int) -> None:
+        """So many more looks at the truth."""
+        if self.found:
+            for _ in range(times):
+                self.found.look()
+            self.actual_ms = statistics.median(self.found.each_ms)
+
+    @property
+    def covered(self) -> float:
+        """The share of runs whose interval holds the truth, as far as that is known."""
+        truth, error = self.truth
+        low, high = truth * (1 - 2 * error), truth * (1 + 2 * error)
+        return statistics.fmean(a <= high and low <= b for a, b in self.intervals)
 
     def pair(self) -> Pair:
         """One call of each side on the same inputs."""
@@ -237,33 +255,16 @@ def _timer(session: Session) -> Timer:
 
 
 def find_truth(cell: Cell) -> None:
-    """Ratio of long batches, A B B A: hundreds of calls each, so that no constant matters."""
+    """Begin to find out the true ratio, and how long a call takes."""
     timer = _timer(cell.session)
-    timer.renew(cell.mode, [1, 2], [3], random.Random(1), mix_seed=1)
-    launches = max(1, round(cell.target_ms / INNER_MS[cell.device.type]))
-    fitting = TRUTH_BYTES // pool.bytes_of(timer.sets[0].inputs)
-    calls = min(MAX_LAUNCHES // (2 * launches), math.ceil(TRUTH_MS / cell.target_ms), fitting)
-    calls = max(1, calls)
-    while True:
-        try:
-            rounds = [_long_batches(cell, timer, calls) for _ in range(TRUTH_ROUNDS)]
-            break
-        except meters.HostBound:  # more launches than one gate holds back
-            calls //= 2
-    ratios, each = zip(*rounds, strict=True)
-    cell.truth, cell.actual_ms = statistics.median(ratios), statistics.median(each)
     if cell.effect == 1.0:
-        cell.truth = 1.0  # the same function: known, not measured
-
-
-def _long_batches(cell: Cell, timer: Timer, calls: int) -> tuple[float, float]:
-    """A B B A, each of so many calls: the ratio, and milliseconds of the candidate's call."""
-    times = {"reference": 0.0, "candidate": 0.0}
-    for side in (*cell.sides, *reversed(cell.sides)):
-        unit = meters.insist(timer.meter, side, cell.mode, timer.sets * calls)
-        times[side.name] += unit.ms / 2 / calls
-        del unit  # and its outputs, before the next has some
-    return times["reference"] / times["candidate"], times["candidate"]
+        timer.renew(cell.mode, [1, 2], [3], random.Random(1), mix_seed=1)
+        side = cell.sides[1]
+        units = [meters.insist(timer.meter, side, cell.mode, timer.sets).ms for _ in range(5)]
+        cell.actual_ms = statistics.median(units) - cell.overhead_ms
+    else:
+        cell.found = Truth(timer=timer, mode=cell.mode)
+        cell.look(FIRST_LOOKS)
 
 
 def ours(cell: Cell) -> float:
@@ -281,7 +282,7 @@ def ours(cell: Cell) -> float:
     interval = timing.interval
     assert interval.low is not None
     assert interval.high is not None
-    cell.covered.append(interval.low <= cell.truth <= interval.high)
+    cell.intervals.append((interval.low, interval.high))
     cell.unsure.append(bool(UNSURE & set(timing.flags)))
     return interval.ratio
 
@@ -299,11 +300,12 @@ def make_cells(device: devices.Device, durations: list[float]) -> list[Cell]:
     for cell in cells:
         find_truth(cell)
         named = f"{cell.mode} {cell.target_ms} ms x{cell.effect}"
-        print(f"{named}: {cell.actual_ms:.5f} ms, truth {cell.truth:.5f}", flush=True)
+        truth, error = cell.truth
+        print(f"{named}: {cell.actual_ms:.5f} ms, truth {truth:.5f} +- {error:.5f}", flush=True)
     return cells
 
 
-def run(cells: list[Cell], until: float, rounds: int, output: Path) -> None:
+def run(cells: list[Cell], until: float, rounds: int, peer_rounds: int, output: Path) -> None:
     """Turn by turn over all cells until every cell has `rounds` runs or time is up."""
     for number in range(rounds):
         for cell in cells:
@@ -312,6 +314,10 @@ def run(cells: list[Cell], until: float, rounds: int, output: Path) -> None:
             if time.monotonic() > until:
                 return
             cell.estimates.setdefault("harness", []).append(ours(cell))
+            if number % LOOK_EVERY == 0:
+                cell.look(2)
+            if number >= peer_rounds:
+                continue
             pair = cell.pair()
             for name, peer in PEERS[cell.device.type].items():
                 cell.estimates.setdefault(name, []).append(peer(pair, cell.actual_ms))
@@ -329,7 +335,8 @@ def table(cells: list[Cell]) -> pd.DataFrame:
 
 
 def _row(cell: Cell, method: str, estimates: list[float]) -> dict[str, Any]:
-    off = sorted(abs(e / cell.truth - 1) * 100 for e in estimates)
+    truth, error = cell.truth
+    off = sorted(abs(e / truth - 1) * 100 for e in estimates)
     own = method == "harness"
     return {
         "device": cell.device.name,
@@ -337,13 +344,14 @@ def _row(cell: Cell, method: str, estimates: list[float]) -> dict[str, Any]:
         "target_ms": cell.target_ms,
         "measured_ms": round(cell.actual_ms, 5),
         "effect": cell.effect,
-        "truth": round(cell.truth, 5),
+        "truth": round(truth, 5),
+        "truth_error_percent": round(100 * error, 3),
         "method": method,
         "runs": len(off),
         "rms_percent": round(math.sqrt(statistics.fmean(x * x for x in off)), 3),
         "p95_percent": round(off[math.ceil(0.95 * len(off)) - 1], 3),
         "max_percent": round(off[-1], 3),
-        "covered": round(statistics.fmean(cell.covered), 3) if own else None,
+        "covered": round(cell.covered, 3) if own else None,
         "unsure": round(statistics.fmean(cell.unsure), 3) if own else None,
         "seconds": round(statistics.median(cell.seconds), 2) if own else None,
     }
@@ -367,6 +375,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--budget", type=float, default=900.0, help="seconds, all included")
     parser.add_argument("--rounds", type=int, default=20, help="runs of each cell at most")
+    parser.add_argument("--peer-rounds", type=int, default=1000, help="that include the peers")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--durations", help="milliseconds, of those known: 0.01,1.0")
     parser.add_argument("--neighbours", type=int, default=0, help="other processes kept busy")
@@ -381,7 +390,7 @@ def main() -> None:
     options.output.parent.mkdir(parents=True, exist_ok=True)
     cells = make_cells(device, durations)
     with neighbours(options.neighbours, device.type):
-        run(cells, until, options.rounds, options.output)
+        run(cells, until, options.rounds, options.peer_rounds, options.output)
     found = table(cells)
     found.to_csv(options.output, index=False)
     print(found.to_string(index=False))

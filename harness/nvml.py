@@ -47,3 +47,9 @@ def slowed(nvml: Any, handle: Any) -> int:
         | nvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown
     )
     return reasons & unwanted
+
+
+def busy_share(nvml: Any, handle: Any) -> float:
+    """Of the driver's last sample period (up to a second), the share during which some kernel ran,
+    of whatever process. Source: NVML, `nvmlUtilization_t`. Raises `NVMLError`."""
+    return float(nvml.nvmlDeviceGetUtilizationRates(handle).gpu) / 100

@@ -177,7 +177,8 @@ class Timing:
     `reference_wall_ms` and `solution_wall_ms`: one call by the wall clock, launches included.
     `stopwatch_ms`: one call of the solution by the judge's clock, with new values and a sample of
     the output; `stopwatch_host_ms`: what the host alone needs for it (CUDA, where no solution is
-    loaded). `cores`: how many the worker's processes kept busy meanwhile.
+    loaded); `busy_ms`: how long it kept the device busy (CUDA, where the clock alone speaks against
+    the claim). `cores`: how many the worker's processes kept busy meanwhile.
     """
 
     mode: str
@@ -190,6 +191,7 @@ class Timing:
     solution_wall_ms: float | None = None
     stopwatch_ms: float | None = None
     stopwatch_host_ms: float | None = None
+    busy_ms: float | None = None
     cores: float | None = None
 
     @property

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import gc
 import os
 import secrets
 from dataclasses import dataclass
@@ -105,7 +106,10 @@ def execute(request: Request, observer: Observer) -> list[Row]:
     Raises `RequestError` or `MachineError` before any work.
     """
     jobs = find(request)
-    return run_jobs(request, make_context(request), jobs, observer, open_case)
+    try:
+        return run_jobs(request, make_context(request), jobs, observer, open_case)
+    finally:
+        gc.unfreeze()  # what `open_case` froze: this process may be somebody's own
 
 
 def run_jobs(

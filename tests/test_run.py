@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -152,6 +153,13 @@ def test_the_reference_is_left_alone_where_no_solution_can_run(request_of: Any) 
     with mock.patch.object(run, "open_case", side_effect=AssertionError):
         rows = run.execute(request_of(solutions), Told())
     assert sorted(statuses(rows)) == ["contract_error", "skipped"]
+
+
+def test_a_run_leaves_nothing_frozen_in_a_process_that_may_be_somebodys_own(
+    request_of: Any,
+) -> None:
+    run.execute(request_of({"a/one": "x = 1"}, {"a": TINY}), Told())
+    assert gc.get_freeze_count() == 0
 
 
 def test_what_the_baseline_has_to_say_is_told(request_of: Any) -> None:

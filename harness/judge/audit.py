@@ -110,7 +110,8 @@ def stopwatch(claim: Claim) -> str | None:
     what the reference's took, less the time that the claimed speedup saves, or more the time that
     a claimed slowdown costs. Who does not claim for sure to be faster has little to gain, and gets
     `PARITY_SLACK`; on a GPU, where the host may set the pace of a reading and not of a unit, he is
-    not asked."""
+    not asked. There a reading may also be long for the host alone, as where a call is launched from
+    Python: what counts then is how long the device was busy."""
     timing, readings = claim.timing, claim.baseline.stopwatches(claim.timing.mode)
     found, interval = timing.stopwatch_ms, timing.interval
     if not readings:
@@ -123,6 +124,11 @@ def stopwatch(claim: Claim) -> str | None:
     if found is not None and found <= allowed:
         return None
     took = "was not timed" if found is None else f"took {found:.4g} ms"
+    if timing.busy_ms is not None:
+        device_ms = max(_allowed_device_ms(reading, 1 - 1 / ratio) for reading in readings)
+        if timing.busy_ms <= device_ms + claim.forward_excess_ms:
+            return None
+        took += f" ({timing.busy_ms:.4g} ms of it on the device)"
     return (
         f"{timing.mode}: {interval.ratio:.3g}x is claimed, but by the judge's clock a call "
         f"{took}, at most {allowed:.4g} ms with what such a call takes besides"
@@ -132,16 +138,25 @@ def stopwatch(claim: Claim) -> str | None:
 def _allowed_ms(reading: Timing, saved: float, device: Device) -> float:
     """Milliseconds that a call may take by the judge's clock which claims to save a part of
     `reading`'s, eager against itself. On CUDA never less than the host needs to order it."""
-    assert reading.stopwatch_ms is not None
-    slack = STOPWATCH_SLACK[device.type]
-    call_ms = min(_units_ms(reading.epochs, "solution_ms"))  # a reading is the least of some, too
-    left_ms = reading.stopwatch_ms - call_ms * saved
     if device.type == "cpu":
-        return left_ms * (1 + slack)
-    device_ms, host_ms = left_ms + slack * reading.stopwatch_ms, reading.stopwatch_host_ms
+        return _left_ms(reading, saved) * (1 + STOPWATCH_SLACK["cpu"])
+    device_ms, host_ms = _allowed_device_ms(reading, saved), reading.stopwatch_host_ms
     if host_ms is None:
         return device_ms
-    return max(device_ms, host_ms * (1 + slack) + STOPWATCH_HOST_MS)
+    return max(device_ms, host_ms * (1 + STOPWATCH_SLACK["cuda"]) + STOPWATCH_HOST_MS)
+
+
+def _allowed_device_ms(reading: Timing, saved: float) -> float:
+    """The same on CUDA, where the device alone sets the pace."""
+    assert reading.stopwatch_ms is not None
+    return _left_ms(reading, saved) + STOPWATCH_SLACK["cuda"] * reading.stopwatch_ms
+
+
+def _left_ms(reading: Timing, saved: float) -> float:
+    """What is left of `reading`'s."""
+    assert reading.stopwatch_ms is not None
+    call_ms = min(_units_ms(reading.epochs, "solution_ms"))  # a reading is the least of some, too
+    return reading.stopwatch_ms - call_ms * saved
 
 
 def forward_excess_ms(timings: Mapping[str, Timing], baseline: Baseline) -> float:

@@ -12,7 +12,7 @@ from harness.errors import ProblemError, no_cpu_memory
 from harness.judge import baseline, kept, limit
 from harness.judge.baseline import Baseline
 from harness.judge.context import Context
-from harness.judge.reference import Reference
+from harness.judge.reference import Reference, settle_heap
 from harness.judge.subject import Subject
 from harness.judge.survey import (
     Stage,
@@ -58,6 +58,7 @@ def open_case(
 
     Raises `ProblemError` where the reference is at fault: nobody else's solution is.
     """
+    settle_heap()
     subject = Subject(problem=problem, size=size)
     note("reference: loading")
     try:

@@ -28,10 +28,12 @@ MIN_CUDA_UNIT_MS = 0.03  # twenty null kernels under an event pair (TIMING.md, c
 MIN_CPU_UNIT_MS = 0.5
 MAX_SETS = 32
 MAX_CPU_SETS = 256
-#: Blocks of an epoch take about this long. Epochs count, not blocks: a CPU, whose budget is
-#: small, gets short ones.
-CUDA_EPOCH_MS = 200.0
+#: Blocks of an epoch take about this long. Epochs count, not blocks; and before each unit of a long
+#: call its inputs are written anew, which takes longer than the call.
+CUDA_EPOCH_MS = 60.0
 CPU_EPOCH_MS = 100.0
+WARM_CALLS = 6
+WARM_S = {"cuda": 0.3, "cpu": 0.1}  # a side, at least
 QUICK_SHARE = 0.3  # of the former and of the warm-up, for a quick look on a GPU
 LAUNCH_BOUND_RATIO = 1.5  # wall over device time
 RESOLUTION = 3.0  # a unit shorter than this many event pairs is mostly event pair
@@ -94,13 +96,15 @@ def time_mode(
     renewal: Renewal,
     overhead_ms: float = 0.0,
     examiner: Examiner | None = None,
+    doubts: Callable[[Timing], bool] = lambda timing: False,
     note: Callable[[str], None] = lambda text: None,
 ) -> Timing:
     """Time one mode until its interval is narrow enough or its budget is spent.
 
     `renewal`: how calls may get new values. `overhead_ms`: what an event pair costs, measured
     where no solution was loaded. `examiner` gets to see timed calls that are chosen after they
-    have been made. Raises as `Worker.ask` does, and whatever `examiner` raises.
+    have been made. `doubts`: whether the judge's clock (`stopwatch_ms`) speaks against the claim.
+    Raises as `Worker.ask` does, and whatever `examiner` raises.
     """
     cuda = device.type == "cuda"
     note(f"{mode}: warm-up")
@@ -109,8 +113,8 @@ def time_mode(
         timeout_s=settings.call_timeout_s,
         mode=mode,
         seed=secrets.randbits(48),
-        calls=10 if cuda else 5,
-        seconds=0.3 * _share(settings) if cuda else 0.1,
+        calls=WARM_CALLS,
+        seconds=WARM_S[device.type] * _share(settings),
         mix=renewal.mix,
     ).body["answer"]
     with claimed():
@@ -140,15 +144,17 @@ def time_mode(
         mode,
         course.inputs,
         call_ms=max(ms.values()),
-        cuda=cuda,
+        device=device,
         timeout_s=settings.call_timeout_s,
         examiner=examiner,
+        doubts=lambda call_ms: doubts(dataclasses.replace(timing, stopwatch_ms=call_ms)),
     )
     unsettled = timing.interval.half_width > SETTLED_HALF_WIDTH and UNSTABLE not in timing.flags
     return dataclasses.replace(
         timing,
         stopwatch_ms=reading.call_ms,
         stopwatch_host_ms=reading.host_ms,
+        busy_ms=reading.busy_ms,
         cores=reading.cores,
         flags=(*timing.flags, *((UNSTABLE,) if unsettled else ())),
     )

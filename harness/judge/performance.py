@@ -16,7 +16,7 @@ from harness.judge.peaks import peaks
 from harness.judge.rows import Findings
 from harness.judge.sandbox import Worker, claimed
 from harness.judge.verdicts import Ended, Progress, verdict
-from harness.records import Phase, Status
+from harness.records import Phase, Status, Timing
 
 #: Of the time: less in kernels of its own, and a solution is the library's with a token beside it.
 TOKEN_SHARE = 0.01
@@ -64,6 +64,7 @@ def _time(case: Case, judged: checks.Judged, mode: str, found: Findings, note: N
         renewal=case.subject.renewal,
         overhead_ms=case.baseline.overhead_ms,
         examiner=judged,
+        doubts=lambda timing: audit.stopwatch(_claim(case, timing, found)) is not None,
         note=note,
     )
     found.timings[mode] = timing
@@ -120,20 +121,24 @@ def hold(case: Case, phase: Progress, found: Findings, note: Note) -> None:
         steps = case.work.steps(mode)
         limit_ms = sum(case.baseline.limit_ms(step) for step in steps)
         found.flags += audit.beats_limit(timing, limit_ms)
-        excess_ms = audit.forward_excess_ms(found.timings, case.baseline)
-        claim = audit.Claim(
-            timing=timing,
-            baseline=case.baseline,
-            device=case.context.device,
-            proven_bytes=case.work.proven * len(steps),
-            threads=case.context.settings.threads,
-            forward_excess_ms=excess_ms if mode == "backward" else 0.0,
-        )
-        claim = _on_current_baseline(case, claim)
+        claim = _on_current_baseline(case, _claim(case, timing, found))
         found.timings[mode] = audit.with_earned_walls(timing, claim.baseline)
         found.flags += audit.unclocked(mode, claim.baseline, case.context.device)
         if complaint := audit.complaint(claim):
             raise _rejected(complaint)
+
+
+def _claim(case: Case, timing: Timing, found: Findings) -> audit.Claim:
+    """What is claimed of one mode; those timed before it are in `found`."""
+    excess_ms = audit.forward_excess_ms(found.timings, case.baseline)
+    return audit.Claim(
+        timing=timing,
+        baseline=case.baseline,
+        device=case.context.device,
+        proven_bytes=case.work.proven * len(case.work.steps(timing.mode)),
+        threads=case.context.settings.threads,
+        forward_excess_ms=excess_ms if timing.mode == "backward" else 0.0,
+    )
 
 
 def _on_current_baseline(case: Case, claim: audit.Claim) -> audit.Claim:

@@ -12,11 +12,15 @@ from __future__ import annotations
 import math
 import operator
 import secrets
+import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from harness import nvml
 from harness.draws import Draw
+from harness.judge.device import Device
 from harness.judge.sandbox import Worker, WorkerLied, claimed
 from harness.mixing import Mix, Renewal, mixes, touches
 from harness.trees import map_tensors, walk_tensors
@@ -28,6 +32,10 @@ READINGS = 5  # of which the fastest counts
 MOST_READINGS = 20
 EXAMINED = 5  # calls of that one
 MAX_SAMPLE_BYTES = 64 << 20
+#: The device's share is read during as many readings as fit in, once they have filled the driver's
+#: sample period, which is up to a second.
+BUSY_S, BUSY_SETTLE_S = 2.5, 1.2
+BUSY_EXAMINED = 2  # of those readings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,11 +95,13 @@ class Examiner(Protocol):
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """`call_ms`: a call by the judge's clock. `cores`: how many the worker's processes kept busy
-    meanwhile. `host_ms`: what the host alone needs for such a call; only of a trusted worker."""
+    meanwhile. `host_ms`: what the host alone needs for such a call; only of a trusted worker.
+    `busy_ms`: how long such a call keeps the device busy; only where that was in doubt."""
 
     call_ms: float
     cores: float
     host_ms: float | None = None
+    busy_ms: float | None = None
 
 
 def read(
@@ -100,17 +110,20 @@ def read(
     inputs: Inputs,
     *,
     call_ms: float,
-    cuda: bool,
+    device: Device,
     timeout_s: float,
     examiner: Examiner | None,
+    doubts: Callable[[float], bool] = lambda call_ms: False,
 ) -> Reading:
     """Time calls of `mode`. `call_ms`: about what one takes. Without an `examiner` the worker is
-    one that never loads a solution.
+    one that never loads a solution. `doubts`: whether a reading of so many milliseconds a call
+    speaks against what is claimed, so that the device is asked, too (CUDA).
 
     On a CPU that others use too, processor time may be less than has passed, and then counts,
     where all of it is known (`usage`).
     Raises as `Worker.ask` does, and whatever `examiner` raises.
     """
+    cuda = device.type == "cuda"
     calls = min(MAX_CALLS, max(1, math.ceil(READING_MS / call_ms)))
     renewal, sets = inputs.renewal, len(inputs.grad_seeds)
     passes = math.ceil(calls / sets)
@@ -128,12 +141,16 @@ def read(
     before_s = worker.cpu_s()
     fastest, total_s = _fastest(worker, order, timeout_s, cuda=cuda, trusted=examiner is None)
     busy_s = worker.cpu_s() - before_s
+    found_ms, busy_ms = 1e3 * fastest.counted_s / (passes * sets), None
     if examiner is not None:
         fastest.examine(order, examiner)
+        if cuda and doubts(found_ms):
+            busy_ms = _busy_ms(worker, order, timeout_s, device=device, examiner=examiner)
     return Reading(
-        call_ms=1e3 * fastest.counted_s / (passes * sets),
+        call_ms=found_ms,
         cores=busy_s / total_s,
         host_ms=None if examiner else settled.get("host_ms"),
+        busy_ms=busy_ms,
     )
 
 
@@ -183,6 +200,34 @@ def _fastest(
             fastest = one
     assert fastest is not None
     return fastest, total_s
+
+
+def _busy_ms(
+    worker: Worker, order: _Order, timeout_s: float, *, device: Device, examiner: Examiner
+) -> float | None:
+    """How long a call keeps the device busy, by what the driver tells of it; None where it tells
+    nothing. Whoever leaves calls out meanwhile is seen where they are looked at."""
+    spans_s: list[float] = []
+    shares: list[float] = []
+    taken: list[_Taken] = []
+    began = time.monotonic()
+    with nvml.card(device.uuid) as card:
+        while card is not None and (spent_s := time.monotonic() - began) < BUSY_S:
+            one = _take(worker, order, timeout_s, cuda=True, trusted=False)
+            if spent_s < BUSY_SETTLE_S:
+                continue
+            try:
+                shares.append(nvml.busy_share(*card))
+            except card[0].NVMLError:  # not supported
+                return None
+            spans_s.append(one.span_s)
+            taken.append(one)
+    if not taken:
+        return None
+    for one in secrets.SystemRandom().sample(taken, min(BUSY_EXAMINED, len(taken))):
+        one.examine(order, examiner)
+    calls = order.passes * len(order.inputs.grad_seeds)
+    return 1e3 * statistics.fmean(shares) * statistics.fmean(spans_s) / calls
 
 
 def _take(worker: Worker, order: _Order, timeout_s: float, *, cuda: bool, trusted: bool) -> _Taken:

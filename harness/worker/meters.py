@@ -114,7 +114,7 @@ class CudaMeter:
     def __init__(self, device: torch.device) -> None:
         properties = torch.cuda.get_device_properties(device)
         size = 2 * max(properties.L2_cache_size, 32 << 20)  # twice the L2, read: TIMING.md, flush
-        self._flush = torch.randn(size // 4, device=device)
+        self._other = torch.randn(size // 4, device=device)
         self._sink = torch.empty((), device=device)
         self._events = [_Event(enable_timing=True) for _ in range(3)]
         self._gate = Gate()
@@ -136,7 +136,7 @@ class CudaMeter:
         torch.cuda._sleep(int(self._gate.seconds * self._cycles_per_s))
         gate.record()
         prepared = [side.prepare(mode, s) for s in sets]
-        torch.amax(self._flush, dim=0, out=self._sink)
+        self.flush()
         start.record()
         outputs = [side.run(mode, s, p) for s, p in zip(sets, prepared, strict=True)]
         end.record()
@@ -151,17 +151,26 @@ class CudaMeter:
         ms = start.elapsed_time(end)
         return Unit(ms=ms, outputs=outputs, late_ms=late_ms), enqueue_s
 
+    def flush(self) -> None:
+        """Fill the caches with other data."""
+        torch.amax(self._other, dim=0, out=self._sink)
+
     def overhead_ms(self) -> float:
         """What an event pair costs beside the kernels between it: the time of one null kernel,
-        less the time that each more of them adds."""
-        null = Side("null", _Null())
+        less the time that each more of them adds. In warm caches: what a call pays for cold ones
+        is the call's."""
+        null = Side("null", Null())
         calls = CallSet(inputs=[torch.zeros(1, device="cuda")], leaves={}, grad_seed=0)
-        few, many = (
-            statistics.median(
-                insist(self, null, "forward", [calls] * count).ms for _ in range(OVERHEAD_UNITS)
+        other, self._other = self._other, self._other[:1]
+        try:
+            few, many = (
+                statistics.median(
+                    insist(self, null, "forward", [calls] * count).ms for _ in range(OVERHEAD_UNITS)
+                )
+                for count in (1, OVERHEAD_CALLS)
             )
-            for count in (1, OVERHEAD_CALLS)
-        )
+        finally:
+            self._other = other
         return max(0.0, few - (many - few) / (OVERHEAD_CALLS - 1))
 
     def _measure_sleep(self) -> float:
@@ -178,7 +187,7 @@ class CudaMeter:
         return max(rates)
 
 
-class _Null(torch.nn.Module):
+class Null(torch.nn.Module):
     """The least that a call can do on the device: one kernel over one element."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

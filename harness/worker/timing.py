@@ -105,7 +105,8 @@ class Timer:
         blocks: int,
         order_seed: int,
     ) -> dict[str, Any]:
-        """One epoch: `blocks` blocks after one that is thrown away, on fresh allocations.
+        """One epoch: `blocks` blocks after a unit of each side that is thrown away, on fresh
+        allocations.
 
         A unit is one pass over as many input sets as there are `grad_seeds`; their values are
         mixed of the draws of `seeds`, one more.
@@ -115,22 +116,20 @@ class Timer:
         """
         shuffle = random.Random(order_seed)
         self.renew(mode, seeds, grad_seeds, shuffle, mix_seed=order_seed)
-        result: list[dict[str, Any]] = []
         late: dict[str, list[float]] = {"reference": [], "candidate": []}
         gc.collect()
         gc.disable()
         try:
-            for number in range(-1, blocks):
-                block = self._block(mode, shuffle, late, keep=number >= 0)
-                if number >= 0:
-                    result.append(block)
+            for side in shuffle.sample((self.reference, self.candidate), 2):
+                self._unit(side, mode)
+            result = [self._block(mode, shuffle, late) for _ in range(blocks)]
         finally:
             gc.enable()
         quarter = {name: statistics.quantiles(ms, n=4)[2] for name, ms in late.items()}
         return {"blocks": result, "late_ms": quarter, "kept": list(self.kept)}
 
     def _block(
-        self, mode: str, shuffle: random.Random, late: dict[str, list[float]], *, keep: bool
+        self, mode: str, shuffle: random.Random, late: dict[str, list[float]]
     ) -> dict[str, Any]:
         """One block; how late the device came to rest after each unit is added to `late`."""
         first, second = shuffle.sample((self.reference, self.candidate), 2)
@@ -140,7 +139,7 @@ class Timer:
             unit = self._unit(side, mode)
             times[side.name].append(unit.ms)
             late[side.name].append(unit.late_ms)
-            if side is self.candidate and keep:
+            if side is self.candidate:
                 self._keep(unit.outputs)
             unit.outputs = []
         return times | {"span_ns": [began, _monotonic_ns()]}

@@ -320,6 +320,20 @@ def test_on_a_gpu_the_host_may_need_what_it_needs_and_no_claim_is_refused_for_th
     assert audit.unclocked("forward", hosted(0.2), GPU) == ["forward:unclocked"]
 
 
+def test_where_the_host_alone_was_slow_it_counts_how_long_the_device_was_busy() -> None:
+    eager = timing(0.2, 0.2, stopwatch_ms=0.25, stopwatch_host_ms=0.05)
+    base = Baseline(timings={("eager", "forward"): eager})
+    # Ten times as fast on the device, launched from Python in 0.6 ms; and one that is as slow there
+    # as the reference, and hides it behind a host that is slow as well.
+    honest = timing(0.2, 0.02, stopwatch_ms=0.6, busy_ms=0.06)
+    bent = timing(0.2, 0.02, stopwatch_ms=0.6, busy_ms=0.24)
+    assert complaint(claim(honest, base, GPU)) is None
+    text = complaint(claim(bent, base, GPU))
+    assert text is not None
+    assert "0.24 ms of it on the device" in text
+    assert complaint(claim(dataclasses.replace(honest, busy_ms=None), base, GPU)) is not None
+
+
 def test_a_solution_that_the_judge_did_not_time_is_refused_where_the_reference_was() -> None:
     assert complaint(claim(timing(2.0, 1.0), clocked(2.0, 2.5))) is not None
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from support import QUICK
 
+from harness import nvml
 from harness.channel import Message
 from harness.config import Settings
 from harness.draws import Draw
@@ -325,6 +328,68 @@ def test_what_the_host_needs_is_asked_only_where_no_solution_is_loaded(
     (settled,) = (arguments for order, arguments in worker.orders if order == "settle")
     assert settled["host"] is asked
     assert found.stopwatch_host_ms == (0.1 if asked else None)
+
+
+class Driver:
+    """NVML of a card that is busy for a part of the time, or that does not tell."""
+
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self, percent: int | None) -> None:
+        self.percent = percent
+
+    def nvmlDeviceGetUtilizationRates(self, handle: str) -> SimpleNamespace:
+        if self.percent is None:
+            raise self.NVMLError
+        return SimpleNamespace(gpu=self.percent)
+
+
+def on_card(monkeypatch: pytest.MonkeyPatch, card: tuple[Driver, str] | None) -> None:
+    monkeypatch.setattr(stopwatch, "BUSY_S", 0.1)
+    monkeypatch.setattr(stopwatch, "BUSY_SETTLE_S", 0.04)
+    monkeypatch.setattr(nvml, "card", lambda uuid: contextlib.nullcontext(card))
+
+
+@pytest.mark.parametrize("percent", [100, 25])
+def test_the_device_is_asked_where_the_clock_speaks_against_a_claim(
+    monkeypatch: pytest.MonkeyPatch, percent: int
+) -> None:
+    on_card(monkeypatch, (Driver(percent), "card"))
+    worker, eyes = Fake(reference_ms=0.05, candidate_ms=0.05), Eyes()
+    found = timing(worker, GPU, examiner=eyes, doubts=lambda timing: True)
+    assert found.stopwatch_ms is not None
+    assert found.busy_ms is not None
+    assert found.busy_ms == pytest.approx(found.stopwatch_ms * percent / 100, rel=0.5)
+    # Calls of those readings are looked at too: who leaves them out is idle, and wrong.
+    orders = [arguments for order, arguments in worker.orders if order == "stopwatch"]
+    later = {order["sample_seed"] for order in orders[stopwatch.READINGS :]}
+    looked = {sample_seed for *_, sample_seed, _ in eyes.sampled_}
+    assert len(looked & later) == stopwatch.BUSY_EXAMINED
+
+
+@pytest.mark.parametrize("card", [None, (Driver(None), "card")], ids=["no driver", "not told"])
+def test_where_the_driver_tells_nothing_the_clock_stands(
+    monkeypatch: pytest.MonkeyPatch, card: tuple[Driver, str] | None
+) -> None:
+    on_card(monkeypatch, card)
+    found = timing(Fake(), GPU, examiner=Eyes(), doubts=lambda timing: True)
+    assert found.busy_ms is None
+    assert found.stopwatch_ms is not None
+
+
+def test_the_device_is_not_asked_without_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_card(monkeypatch, (Driver(50), "card"))
+    seen: list[float | None] = []
+
+    def doubts(of: Timing) -> bool:
+        seen.append(of.stopwatch_ms)
+        return False
+
+    found = timing(Fake(), GPU, examiner=Eyes(), doubts=doubts)
+    assert found.busy_ms is None
+    assert seen == [found.stopwatch_ms]
+    assert timing(Fake(), CPU, examiner=Eyes(), doubts=lambda timing: True).busy_ms is None
 
 
 def test_without_mixing_no_draw_is_mixed() -> None:
