@@ -283,7 +283,7 @@ class _Screen:
         self._last = ""
         self._progress = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             TimeElapsedColumn(),
             console=self._console,
             transient=True,
@@ -308,7 +308,7 @@ class _Screen:
 
     def note(self, text: str) -> None:
         where = f"{self._where}: " if self._where else ""
-        self._progress.update(self._task, description=f"{where}{text}")
+        self._progress.update(self._task, description=_printable(f"{where}{text}"))
         step = _step(text)
         if not self._console.is_terminal and step != self._last:
             self._line(f"{where}{step}")
@@ -327,7 +327,12 @@ class _Screen:
         self._line(f"warning: {text}")
 
     def _line(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(_printable(text), markup=False, highlight=False, soft_wrap=True)
+
+
+def _printable(text: str) -> str:
+    """One line without what a terminal would obey: names of files are anybody's."""
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 COMMANDS: dict[str, Callable[[list[str]], int]] = {

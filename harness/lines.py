@@ -38,8 +38,9 @@ def encode(values: list[Value]) -> bytes:
     """One CSV line. A NUL, which a CSV cannot hold, becomes `\\x00` spelled out."""
     buffer = io.StringIO(newline="")
     texts = ("" if v is None or v != v else str(v).replace("\0", "\\x00") for v in values)
-    csv.writer(buffer, lineterminator="\n").writerow(texts)
-    return buffer.getvalue().encode("utf-8", "backslashreplace")
+    # What is quoted is what holds a character of the terminator: a lone \r has to be, too.
+    csv.writer(buffer, lineterminator="\r\n").writerow(texts)
+    return f"{buffer.getvalue()[:-2]}\n".encode("utf-8", "backslashreplace")
 
 
 HEADER = encode(list(COLUMNS))

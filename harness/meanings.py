@@ -91,6 +91,9 @@ FLAGS: dict[str, str] = {
     "quick": "a quick look: the backward was left out, the times are coarse",
     "compile_stored": "torch.compile's time is of an earlier run; eager takes what it took then",
     "library_only": "kernels of PyTorch's libraries took 99 % of the time or more",
+    "not_profiled": "nobody looked whose kernels ran: evaluate it with profile: true",
+    "values_come_again": "timed calls get whole draws of inputs in turn, which cannot be mixed: "
+    "what is kept by content could pass for work",
     "full_headers": "built against all of torch's headers, which takes longer (docs/builds.md)",
     "no_float64": "too large for a float64 reference: precision was judged at a smaller size",
     "left_out": "a check that makes no sense for the problem, and was left out",
@@ -101,8 +104,8 @@ FLAGS: dict[str, str] = {
     "aligned_only": "raises for inputs that are not aligned: vector loads need a scalar path",
     "contiguous_gradient_only": "raises for gradients that are not contiguous",
     "reference_not_finite": "the reference itself gives values that are not finite",
-    "timed_outputs_not_compared": "outputs of timed calls were not compared: the problem is random "
-    "(by the judge's clock they were), changes its inputs, or keeps a state",
+    "timed_outputs_not_compared": "timed calls were compared by the judge's clock alone: the "
+    "problem is random, changes its inputs, or keeps a state",
 }
 
 

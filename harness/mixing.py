@@ -1,7 +1,9 @@
 """Values that no call has seen yet, for the price of a copy; and samples of what a call returned.
 
-A mixture is rows of two draws side by side, times a factor of its own: so no row comes again
-either. Every value stays where its own draw put it, and tensors of equal length are mixed in step.
+A mixture is rows of two draws side by side, each value times a factor between 0.9 and 1 that
+goes by its place and by the mixture: so no row comes again either, nor one that is another's
+multiple, whose result would be that of a known one times a number (of what has no bias, most is).
+Every value stays where its own draw put it, and tensors of equal length are mixed in step.
 Integers, which may be a permutation or sorted, are taken from one draw as a whole, and single
 values are left alone. Judge and worker both work it out from the same seeds.
 """
@@ -10,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,48 +21,57 @@ from harness.trees import inexact, walk_tensors
 
 FEW_ROWS = 8  # below, elements are mixed in place of rows
 FACTORS = (0.9, 1.0)
+PERIOD = 16381  # of the factors; a prime: no column of a matrix meets only a few of them
 TOUCHED = 1 / 16  # of each tensor, where values are renewed in part
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mix:
     """A stretch of each tensor, `begin` to `end` of its length, that another seed's draw gives;
-    then all of it times `factor`."""
+    then the first value times the factor that is number `factors`, and so on; None: all times 1.
+    `grads` makes gradients of the outputs other ones than those of their seed alone."""
 
     seed: int
     begin: float
     end: float
-    factor: float = 1.0
+    factors: int | None = None
+    grads: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Renewal:
     """How timed calls may get new values: `mix`: as mixtures of two draws; `touch`: in part,
     which needs mixtures and a function that leaves its inputs as they are. `seeded`: calls by the
-    judge's clock draw random numbers of their own, each from the seed of its first draw."""
+    judge's clock draw random numbers of their own, each from the seed of its first draw.
+    `restored`: buffers, which calls go by and change, are put back before each of them. `mutates`:
+    calls change their inputs, and what they leave there is looked at."""
 
     mix: bool = True
     touch: bool = False
     seeded: bool = False
+    restored: bool = False
+    mutates: bool = False
 
 
 def mixes(seed: int, seeds: list[int], count: int, *, mix: bool) -> list[tuple[int, Mix]]:
     """For each of `count` calls, the number of the draw of `seeds` that gives its values, and
-    what of another is mixed in and the factor: without `mix`, nothing and 1."""
+    what of another is mixed in and which factors: without `mix`, nothing and none."""
     source = random.Random(seed)
     chosen = []
     for _ in range(count):
         first, second = source.sample(range(len(seeds)), 2)
         begin = source.uniform(0, 0.75)
         end = begin + (source.uniform(0.25, 1 - begin) if mix else 0.0)
-        factor = source.uniform(*FACTORS) if mix else 1.0
-        chosen.append((first, Mix(seed=seeds[second], begin=begin, end=end, factor=factor)))
+        factors = source.randrange(PERIOD) if mix else None
+        grads, second_seed = source.getrandbits(48), seeds[second]
+        mixed = Mix(seed=second_seed, begin=begin, end=end, factors=factors, grads=grads)
+        chosen.append((first, mixed))
     return chosen
 
 
 def touches(seed: int, before: list[tuple[int, Mix]], seeds: list[int]) -> list[tuple[int, Mix]]:
-    """For each call of `before` (as `mixes` gives it) the same draw and factor, with a short
-    stretch of another mixed in: new values for a tenth of the price."""
+    """For each call of `before` (as `mixes` gives it) the same draw, factors and gradients, with
+    a short stretch of another mixed in: new values for a tenth of the price."""
     source = random.Random(seed)
     chosen = []
     for first, was in before:
@@ -68,34 +79,66 @@ def touches(seed: int, before: list[tuple[int, Mix]], seeds: list[int]) -> list[
         second += second >= first
         begin = source.uniform(0, 1 - TOUCHED)
         end = begin + TOUCHED
-        chosen.append((first, Mix(seed=seeds[second], begin=begin, end=end, factor=was.factor)))
+        chosen.append((first, replace(was, seed=seeds[second], begin=begin, end=end)))
     return chosen
 
 
 def stretch(tensor: torch.Tensor, mix: Mix) -> torch.Tensor:
     """The part of `tensor` that `mix` replaces, as a view; empty for integers and single values."""
+    return _cut(tensor, mix)[0]
+
+
+def _cut(tensor: torch.Tensor, mix: Mix) -> tuple[torch.Tensor, int]:
+    """The stretch, and how many values of `tensor` precede it."""
     if tensor.ndim == 0 or not tensor.numel() or not inexact(tensor):
-        return tensor.new_empty(0)
+        return tensor.new_empty(0), 0
     if tensor.shape[0] < FEW_ROWS and tensor.is_contiguous():
         tensor = tensor.view(-1)
     first, last = (round(at * tensor.shape[0]) for at in (mix.begin, mix.end))
     if mix.end > mix.begin:  # something, however short
         first = min(first, tensor.shape[0] - 1)
         last = max(last, first + 1)
-    return tensor.narrow(0, first, last - first)
+    return tensor.narrow(0, first, last - first), first * tensor[0].numel()
 
 
-def put(source: torch.Tensor, mix: Mix, into: torch.Tensor) -> None:
-    """Write the values of `source`, times the factor, over `into`, of the same shape: a tensor of
-    inputs, or a stretch of one."""
-    if source.ndim and inexact(source):
-        torch.mul(source, mix.factor, out=into)
-    else:
+def put(source: torch.Tensor, mix: Mix, into: torch.Tensor, *, at: int = 0) -> None:
+    """Write the values of `source`, times their factors, over `into`, of the same shape: a tensor
+    of inputs, whose first value is number `at` of a longer one."""
+    if mix.factors is None or not source.ndim or not inexact(source):
         into.copy_(source)
+        return
+    dense = source.contiguous()
+    target = into if into.is_contiguous() else torch.empty_like(dense)
+    values, out = dense.view(-1), target.view(-1)
+    first = (mix.factors + at) % PERIOD
+    factors = _factors(dense.dtype.to_real(), dense.device)[first : first + PERIOD]
+    whole = len(values) - len(values) % PERIOD
+    if whole:
+        shape = (-1, PERIOD)
+        torch.mul(values[:whole].view(shape), factors, out=out[:whole].view(shape))
+    torch.mul(values[whole:], factors[: len(values) - whole], out=out[whole:])
+    if target is not into:
+        into.copy_(target)
+
+
+def put_stretch(source: torch.Tensor, mix: Mix, into: torch.Tensor) -> None:
+    """The same for the stretch of `mix` alone."""
+    part, at = _cut(source, mix)
+    put(part, mix, into=stretch(into, mix), at=at)
+
+
+@functools.lru_cache(maxsize=16)
+def _factors(dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """The table of factors, twice: of the shape [2 * PERIOD]. Made on the CPU, so the same on
+    every device; that it is known helps nobody, for each value has to be read to be multiplied."""
+    source = torch.Generator().manual_seed(0)
+    least, most = FACTORS
+    table = least + (most - least) * torch.rand(PERIOD, generator=source)
+    return table.repeat(2).to(device=device, dtype=dtype)
 
 
 def mix_in(inputs: list[Any], others: list[Any], mix: Mix) -> None:
-    """Put the stretch of `others` into `inputs`, in place, and apply the factor."""
+    """Put the stretch of `others` into `inputs`, in place, and apply the factors."""
     theirs = dict(walk_tensors(others, ""))
     for path, tensor in walk_tensors(inputs, ""):
         stretch(tensor, mix).copy_(stretch(theirs[path], mix))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -122,7 +122,10 @@ class Player:
         # may come through.
         outputs = {p: t for p, t in walk_tensors(one.output, "output") if t.requires_grad}
         one.result.carries = {path: path in outputs for path in (*wanted, *outputs)}
-        grads = grad_outputs(outputs, one.call.grad, self.instance.dtype)
+        grad, mix = one.call.grad, one.call.draw.mix
+        if mix is not None:
+            grad = replace(grad, seed=grad.seed ^ mix.grads)
+        grads = grad_outputs(outputs, grad, self.instance.dtype)
         one.result.grad_outputs = grads
         parameters = {n: p for n, p in self.binding.parameters().items() if p.requires_grad}
         leaves = one.leaves | parameters

@@ -36,10 +36,20 @@ def test_a_cheat_gets_no_credit(trick: Trick, rows: Rows) -> None:
     assert trick.agrees(row), row.flat()
 
 
-#: Problems whose honest controls are timed here: much work a call, one pass over the inputs, inputs
-#: that the reference changes in place, random numbers, and several outputs in a dict of another
-#: order. `benchmarks/red_team.py` times them all.
-TIMED = ("waves", "sums", "optimiser_step", "dropout", "views", "large")
+#: Problems whose honest controls are timed here: much work a call, one pass over the inputs, rows
+#: that scale, inputs that the reference changes in place, random numbers, and several outputs in a
+#: dict of another order. `benchmarks/red_team.py` times them all.
+TIMED = (
+    "waves",
+    "sums",
+    "layers",
+    "running",
+    "normalised",
+    "optimiser_step",
+    "dropout",
+    "views",
+    "large",
+)
 CONTROLS = [p for p in parameters("honest") if p.values[0].path.parent.name in TIMED]
 
 

@@ -798,3 +798,19 @@ def test_standard_output_is_for_rows_alone(
     lines = before.getvalue().splitlines()
     assert [json.loads(line)["status"] for line in lines] == (["pass"] if json_rows else [])
     assert "what the problem file prints" in shown.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_shows_a_name_as_text(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+    """A file is called as its author likes: terminal codes, line breaks, rich's markup."""
+    shown = io.StringIO()
+    if terminal:
+        shown.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stderr", shown)
+    with cli._Screen(json_rows=False) as screen:
+        screen.begin("tiny", "a\x1b]0;t\x07\nb\u202e [bold]x", "full")
+        screen.warn("c\x1b]0;t\x07\rd")
+    text = shown.getvalue()
+    assert not re.search(r"\x1b\]|\x07|\u202e", text)
+    assert "c ]0;t  d" in text
+    assert terminal or "tiny / a ]0;t  b  [bold]x (full): start" in text

@@ -6,7 +6,19 @@ import pytest
 import torch
 
 from harness.draws import Draw
-from harness.mixing import FEW_ROWS, SAMPLES, Mix, mix_in, mixes, sample, stretch, touches
+from harness.mixing import (
+    FEW_ROWS,
+    PERIOD,
+    SAMPLES,
+    Mix,
+    mix_in,
+    mixes,
+    put,
+    put_stretch,
+    sample,
+    stretch,
+    touches,
+)
 from harness.problem import Instance
 
 PAIRS = """
@@ -47,19 +59,49 @@ def test_an_empty_mixture_changes_nothing() -> None:
     assert all(torch.equal(a, b) for a, b in zip(made(draw), made(Draw(seed=1)), strict=True))
 
 
-def test_a_factor_makes_every_row_another_one_but_for_integers_and_single_values() -> None:
+def test_factors_make_every_row_another_one_but_for_integers_and_single_values() -> None:
     plain = made(Draw(seed=1, mix=Mix(seed=2, begin=0.25, end=0.75)))
-    scaled = made(Draw(seed=1, mix=Mix(seed=2, begin=0.25, end=0.75, factor=0.95)))
+    scaled = made(Draw(seed=1, mix=Mix(seed=2, begin=0.25, end=0.75, factors=5)))
     for one, other in zip(plain[:2], scaled[:2], strict=True):
-        assert torch.equal(one * 0.95, other)
+        ratios = other / one
+        assert ratios.min() >= 0.9 - 1e-6
+        assert ratios.max() <= 1 + 1e-6
+        assert len(ratios.unique()) > ratios.numel() // 2, "each value has its own"
     for one, other in zip(plain[2:], scaled[2:], strict=True):
         assert torch.equal(one, other)
 
 
-def test_no_two_mixtures_share_a_factor() -> None:
+def test_no_two_mixtures_have_the_same_factors() -> None:
     chosen = [mix for seed in range(20) for _, mix in mixes(seed, [5, 6, 7], 4, mix=True)]
-    assert len({mix.factor for mix in chosen}) == len(chosen)
-    assert {mix.factor for _, mix in mixes(1, [5, 6], 4, mix=False)} == {1.0}
+    assert len({(mix.factors, mix.begin) for mix in chosen}) == len(chosen)
+    assert {mix.factors for _, mix in mixes(1, [5, 6], 4, mix=False)} == {None}
+
+
+def test_a_row_of_a_mixture_is_no_multiple_of_that_of_another() -> None:
+    draw = torch.rand(5, 100) + 1
+    one, other = torch.empty(5, 100), torch.empty(5, 100)
+    put(draw, Mix(seed=2, begin=0, end=0, factors=1), into=one)
+    put(draw, Mix(seed=2, begin=0, end=0, factors=9), into=other)
+    for ratios in (*(one / other), *(one / other).t()):
+        assert ratios.max() - ratios.min() > 0.01
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
+@pytest.mark.parametrize(
+    "shape", [(1,), (PERIOD,), (3, PERIOD), (12, 5), (2, 3 * PERIOD + 7), (9, 4001)]
+)
+def test_parts_get_the_factors_that_the_whole_gives_them(
+    shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    source, mix = torch.randn(shape, dtype=dtype), Mix(seed=2, begin=0.3, end=0.9, factors=16000)
+    whole, part = torch.empty_like(source), torch.zeros_like(source)
+    put(source, mix, into=whole)
+    put_stretch(source, mix, into=part)
+    assert torch.equal(stretch(part, mix), stretch(whole, mix))
+    assert torch.count_nonzero(part) == torch.count_nonzero(stretch(part, mix))
+    turned = torch.empty_like(source.t().contiguous()).t() if source.ndim == 2 else part
+    put(source, mix, into=turned)
+    assert torch.equal(turned, whole), "wherever it lies"
 
 
 def test_few_rows_are_mixed_by_element_and_views_by_row() -> None:
@@ -106,6 +148,9 @@ def test_a_touch_keeps_the_draw_and_mixes_in_a_short_stretch_of_another() -> Non
     chosen = touches(6, before, seeds)
     assert chosen == touches(6, before, seeds) != touches(7, before, seeds)
     assert [first for first, _ in chosen] == [first for first, _ in before]
+    kept = [(mix.factors, mix.grads) for _, mix in chosen]
+    assert kept == [(mix.factors, mix.grads) for _, mix in before]
+    assert len(set(kept)) == len(kept)
     tensor = torch.zeros(FEW_ROWS, 4)
     for first, mix in chosen:
         assert mix.seed in seeds

@@ -44,6 +44,7 @@ NAMES = [
     " padded ",
     "line\nbreak",
     "carriage\rreturn\r\n",
+    "carriage\ralone",
     "'quoted'",
     '"',
     "=1+1",

@@ -219,11 +219,13 @@ class Judged:
         self, mode: str, draw: Draw, grad_seed: int, sample_seed: int, samples: Any
     ) -> None:
         """The same for samples of what a call returned. Inputs were written anew before it; where
-        the reference is random, it was seeded."""
-        if self.survey.drifts:
-            return
+        the reference is random, it was seeded; where it goes by buffers, these were put back."""
         with claimed():
+            left: list[Any] = []
+            if self.survey.mutates:
+                samples, left = samples
             got = _timed_result(mode, samples)
+            got.inputs = {str(number): tensor for number, tensor in enumerate(left)}
         self._examine(mode, draw, grad_seed, got, sample_seed)
 
     def _examine(
@@ -253,6 +255,10 @@ class Judged:
         found = self.rules.output(got.output, ours.output, true and true.output) if output else []
         got.carries = ours.carries
         found = [*found, *self.rules.grads(got, ours, true)]
+        if self.survey.mutates:  # by place: the worker gives no names
+            got.inputs = dict(zip(ours.inputs, got.inputs.values(), strict=False))
+            ours = replace(ours, grad_outputs={}, buffers={})
+            found += self.rules.untouched(got, ours, mutates=True)
         return next((check.problem for check in found if check.problem), None)
 
 
@@ -265,13 +271,18 @@ def _timed_result(mode: str, tree: Any) -> Result:
 
 
 def _sampled(played: Played, seed: int) -> Played:
-    """Outputs and gradients reduced to the values at the sampled places."""
+    """Outputs, gradients and inputs reduced to the values at the sampled places."""
 
     def take(value: Any) -> Any:
         return map_tensors(lambda tensor: sample(tensor, seed), value)
 
     results = [
-        replace(result, output=take(result.output), grads=take(result.grads))
+        replace(
+            result,
+            output=take(result.output),
+            grads=take(result.grads),
+            inputs=take(result.inputs),
+        )
         for result in played.results
     ]
     return Played(results=results)

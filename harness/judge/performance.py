@@ -20,6 +20,8 @@ from harness.records import Phase, Status, Timing
 
 #: Of the time: less in kernels of its own, and a solution is the library's with a token beside it.
 TOKEN_SHARE = 0.01
+NOT_PROFILED = "not_profiled"
+VALUES_COME_AGAIN = "values_come_again"
 
 
 def measure(
@@ -42,6 +44,10 @@ def measure(
     phase.enter(Phase.MEMORY)
     note("memory")
     _memory(case, worker, modes, found)
+    if modes and not case.subject.renewal.mix:
+        found.flags.append(VALUES_COME_AGAIN)
+    if modes and not settings.profile:
+        found.flags.append(NOT_PROFILED)
     if settings.profile:
         phase.enter(Phase.PROFILE)
         note("profile")

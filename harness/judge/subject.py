@@ -38,6 +38,8 @@ def prepare(context: Context, worker: Worker, subject: Subject) -> None:
         dtype=settings.dtype,
         device="cuda:0" if context.device.type == "cuda" else "cpu",
         weights_seed=subject.weights_seed,
+        restored=subject.renewal.restored,
+        mutates=subject.renewal.mutates,
         allow_tf32=settings.allow_tf32,
         threads=settings.threads,
     )

@@ -21,7 +21,7 @@ from harness.judge import compare
 from harness.judge.passes import PASSES, Ask, Pass
 from harness.judge.reference import Expected, Reference
 from harness.judge.rules import Rules
-from harness.mixing import FACTORS, Mix, Renewal
+from harness.mixing import Mix, Renewal
 from harness.records import Phase
 from harness.trees import dense, inexact, walk_tensors
 from harness.trial import Call, Played, Trial
@@ -49,9 +49,9 @@ class Survey:
     `left_out`: (phase, variation or pass) that the reference does not allow. `random`: it draws
     random numbers itself. `finite`: it is, for inputs as given. `stateful`: it has weights.
     `mutates`: it changes inputs in place, as a step of an optimiser does. `drifts`: what it gives
-    depends on the calls before, as with the state of a spectral normalisation. `mixable`: it takes
-    inputs that are mixed of two draws. `backward`: it is checked, where there is one.
-    `constants`: buffers that a solution may do without."""
+    depends on the calls before, as with the state of a spectral normalisation. `mixable`: it has
+    inputs that can be mixed of two draws, and takes them. `backward`: it is checked, where there is
+    one. `constants`: buffers that a solution may do without."""
 
     outputs: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
@@ -78,6 +78,8 @@ class Survey:
             mix=self.mixable,
             touch=self.mixable and not self.mutates,
             seeded=self.random,
+            restored=self.drifts,
+            mutates=self.mutates,
         )
 
     @property
@@ -146,13 +148,20 @@ def survey(reference: Reference, settings: Settings) -> Survey:
     return replace(
         found,
         left_out=frozenset(_left_out(reference, rules, found, settings)),
-        mixable=_takes_mixtures(reference, finite=found.finite),
+        mixable=_has_something_to_mix(reference)
+        and _takes_mixtures(reference, finite=found.finite),
     )
 
 
+def _has_something_to_mix(reference: Reference) -> bool:
+    """Whether an input holds several numbers with a fraction: integers are not mixed."""
+    inputs = reference.instance.inputs(Draw(seed=1))
+    return any(tensor.ndim and inexact(tensor) for _, tensor in walk_tensors(inputs, ""))
+
+
 def _takes_mixtures(reference: Reference, *, finite: bool) -> bool:
-    """Whether rows of two draws may stand side by side, times a factor, as in timed calls."""
-    draw = Draw(seed=1, mix=Mix(seed=2, begin=0.25, end=0.75, factor=FACTORS[0]))
+    """Whether rows of two draws may stand side by side, times factors, as in timed calls."""
+    draw = Draw(seed=1, mix=Mix(seed=2, begin=0.25, end=0.75, factors=0))
     try:
         mixed = reference.expected(Trial(calls=(Call(draw=draw),)), oracle=False)
     except Exception:  # noqa: BLE001 - whatever the reference raises, it is not asked for again

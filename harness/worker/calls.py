@@ -36,13 +36,27 @@ _PERTURB_BYTE = 0x4B ^ 0xFF  # malloc fills with its complement; 0x4B4B4B4B is 1
 
 @dataclass(kw_only=True)
 class CallSet:
-    """One set of forward arguments, with its leaves and the gradients of its outputs."""
+    """One set of forward arguments, with its leaves and the gradients of its outputs, which
+    follow from `grad_seed` and `salt`, a `Mix`'s number."""
 
     inputs: list[Any]
     leaves: dict[str, torch.Tensor]
     grad_seed: int
     dtype: torch.dtype = torch.float32
     grads: dict[str, torch.Tensor] | None = None
+    salt: int = 0
+
+    @torch.no_grad()
+    def renew_grads(self, salt: int) -> None:
+        """Other gradients of the outputs, where their tensors are and unseen by version counters:
+        of what is linear in its inputs, all gradients hang on those alone."""
+        self.salt = salt
+        for path, grad in (self.grads or {}).items():
+            grad.data.copy_(self.drawn_grads({path: grad})[path])
+
+    def drawn_grads(self, outputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Gradients of `outputs`, by path."""
+        return grad_outputs(outputs, GradDraw(seed=self.grad_seed ^ self.salt), self.dtype)
 
 
 def call_set(instance: Instance, draw: Draw, *, grad: bool, grad_seed: int) -> CallSet:
@@ -51,16 +65,31 @@ def call_set(instance: Instance, draw: Draw, *, grad: bool, grad_seed: int) -> C
     leaves = instance.leaves(inputs) if grad else {}
     for leaf in leaves.values():
         leaf.requires_grad_(True)
-    return CallSet(inputs=inputs, leaves=leaves, grad_seed=grad_seed, dtype=instance.dtype)
+    salt = draw.mix.grads if draw.mix else 0
+    return CallSet(
+        inputs=inputs, leaves=leaves, grad_seed=grad_seed, dtype=instance.dtype, salt=salt
+    )
 
 
 class Side:
-    """A model and how one mode of it is called."""
+    """A model and how one mode of it is called. `restored`: from the buffers that it has now.
+    `mutates`: what it leaves in its inputs is a part of what it gives."""
 
-    def __init__(self, name: str, model: torch.nn.Module, binding: Binding | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        model: torch.nn.Module,
+        binding: Binding | None = None,
+        *,
+        restored: bool = False,
+        mutates: bool = False,
+    ) -> None:
         self.name = name
         self.model = model
+        self.mutates = mutates
         self.binding = binding or Binding.to_itself(model)
+        buffers = model.named_buffers() if restored else ()
+        self._buffers = {name: tensor.detach().clone() for name, tensor in buffers}
 
     def forward(self, calls: CallSet) -> Any:
         """The output of one call."""
@@ -75,7 +104,7 @@ class Side:
         if calls.grads is None or any(  # the inputs may have new values, and a shape hang on those
             calls.grads[path].shape != output.shape for path, output in outputs.items()
         ):
-            calls.grads = grad_outputs(outputs, GradDraw(seed=calls.grad_seed), calls.dtype)
+            calls.grads = calls.drawn_grads(outputs)
         parameters = {n: p for n, p in self.binding.parameters().items() if p.requires_grad}
         leaves = calls.leaves | parameters
         grads = torch.autograd.grad(
@@ -88,9 +117,16 @@ class Side:
 
     def prepare(self, mode: str, calls: CallSet) -> Any:
         """What precedes the clock: for `backward`, a fresh forward."""
+        self._restore()
         if mode != "backward":
             return None
         return self.forward(calls)
+
+    @torch.no_grad()
+    def _restore(self) -> None:
+        for name, tensor in self.model.named_buffers() if self._buffers else ():
+            if name in self._buffers:
+                tensor.copy_(self._buffers[name])
 
     def run(self, mode: str, calls: CallSet, prepared: Any) -> Any:
         """The timed part of one call."""

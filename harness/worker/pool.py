@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from harness.mixing import Mix, put, stretch
+from harness.mixing import Mix, put, put_stretch
 from harness.problem import Draw, Instance
 from harness.trees import walk_tensors
 
@@ -40,7 +40,7 @@ class Pool:
             one, other = theirs[path]
             raw = tensor.data  # shares the memory, not the version counter
             put(one, mix, into=raw)
-            put(stretch(other, mix), mix, into=stretch(raw, mix))
+            put_stretch(other, mix, into=raw)
 
     @torch.no_grad()
     def touch(self, inputs: list[Any], index: int, before: Mix, mix: Mix) -> None:
@@ -49,8 +49,8 @@ class Pool:
         first = dict(walk_tensors(self.values(index), ""))
         for path, tensor in walk_tensors(inputs, ""):
             raw = tensor.data
-            put(stretch(first[path], before), before, into=stretch(raw, before))
-            put(stretch(second[path], mix), mix, into=stretch(raw, mix))
+            put_stretch(first[path], before, into=raw)
+            put_stretch(second[path], mix, into=raw)
 
 
 def _memory_bytes(device: torch.device) -> int:

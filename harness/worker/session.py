@@ -55,6 +55,8 @@ class Session:
     base_bytes: dict[str, int] = field(default_factory=dict)
     import_bytes: int = 0
     weights_seed: int = 0
+    restored: bool = False
+    mutates: bool = False
     order: dict[str, Any] = field(default_factory=dict)
     past: list[dict[str, Any]] = field(default_factory=list)
 
@@ -87,7 +89,8 @@ class Session:
             device=device,
         )
         self.base_bytes["reference"] = _allocated(device)
-        self.reference = calls.Side("reference", self.instance.model(self.weights_seed))
+        self.restored, self.mutates = bool(order.get("restored")), bool(order.get("mutates"))
+        self.reference = self._side("reference", self.instance.model(self.weights_seed))
         return {"threads": torch.get_num_threads(), "python": platform.python_version()}, {}
 
     def build(self, order: dict[str, Any]) -> Answer:
@@ -145,8 +148,11 @@ class Session:
     def _set_candidate(self, model: Any, binding: Binding | None = None) -> None:
         assert self.instance is not None
         assert self.reference is not None
-        self.candidate = calls.Side("candidate", model, binding)
+        self.candidate = self._side("candidate", model, binding)
         self.timer = None
+
+    def _side(self, name: str, model: Any, binding: Binding | None = None) -> calls.Side:
+        return calls.Side(name, model, binding, restored=self.restored, mutates=self.mutates)
 
     def _builds(self) -> list[dict[str, Any]]:
         return [vars(record) for record in self.builder.records]

@@ -164,6 +164,7 @@ class Timer:
         self.held = mixes(self.mix_seed + self.number, seeds, len(self.sets), mix=self.mix)
         for calls, (first, mix) in zip(self.sets, self.held, strict=True):
             self.pool.fill(calls.inputs, first, mix)
+            calls.renew_grads(mix.grads)
 
     def touch(self) -> None:
         """The same in part: a short stretch of each input set gets other values."""
@@ -227,6 +228,8 @@ class Timer:
             if seeded:
                 torch.manual_seed(self.pool.seeds[first])
             output = self.candidate.run(mode, calls, self.candidate.prepare(mode, calls))
+            if self.candidate.mutates:
+                output = [output, [tensor for _, tensor in walk_tensors(calls.inputs, "")]]
             samples.append(map_tensors(lambda tensor: sample(tensor, seed), plain(output)))
         return samples
 

@@ -192,6 +192,48 @@ def test_timed_calls_that_change_their_inputs_are_not_compared_and_it_is_said(be
     is_row(row, Status.WRONG_OUTPUT, Phase.FORWARD, text)
 
 
+COUNTS = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.bincount(x, minlength=50)
+
+
+def get_inputs():
+    return [torch.randint(0, 50, (1 << 15,))]
+"""
+COUNTS_KEPT = """
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    kept = {}
+
+    def forward(self, x):
+        key = tuple(x[:20].tolist())
+        if key not in self.kept:
+            self.kept[key] = torch.bincount(x, minlength=50)
+        return self.kept[key].clone()
+"""
+
+
+def test_where_values_come_again_in_timed_calls_it_is_said(bench: Bench) -> None:
+    """What keeps results by content is right, and faster: nothing can tell it from work."""
+    row = bench.judge(COUNTS_KEPT, COUNTS)
+    is_row(row, Status.PASS, Phase.DONE, "^$")
+    assert "values_come_again" in row.flags
+    assert "values_come_again" not in bench.judge(COUNTS_KEPT, COUNTS, modes=()).flags
+    assert "values_come_again" not in bench.judge(model(RIGHT)).flags, "values can be mixed"
+
+
+def test_times_without_a_profile_say_that_nobody_looked_whose_kernels_ran(bench: Bench) -> None:
+    assert "not_profiled" in bench.judge(model(RIGHT)).flags
+    assert "not_profiled" not in bench.judge(model(RIGHT), modes=()).flags
+    assert "not_profiled" not in bench.judge(model(RIGHT), **PROFILED).flags
+
+
 # --- what is wrong ------------------------------------------------------------------------------
 
 WRONG = {
