@@ -83,22 +83,29 @@ def touches(seed: int, before: list[tuple[int, Mix]], seeds: list[int]) -> list[
     return chosen
 
 
+Part = tuple[torch.Tensor, int]  # of a tensor, as a view, and how many values precede it
+
+
 def stretch(tensor: torch.Tensor, mix: Mix) -> torch.Tensor:
     """The part of `tensor` that `mix` replaces, as a view; empty for integers and single values."""
-    return _cut(tensor, mix)[0]
+    return _parts(tensor, mix)[1][0]
 
 
-def _cut(tensor: torch.Tensor, mix: Mix) -> tuple[torch.Tensor, int]:
-    """The stretch, and how many values of `tensor` precede it."""
+def _parts(tensor: torch.Tensor, mix: Mix) -> tuple[Part, Part, Part]:
+    """What precedes the stretch, the stretch, and what follows it."""
     if tensor.ndim == 0 or not tensor.numel() or not inexact(tensor):
-        return tensor.new_empty(0), 0
+        none = tensor.new_empty(0), 0
+        return (tensor, 0), none, none
     if tensor.shape[0] < FEW_ROWS and tensor.is_contiguous():
         tensor = tensor.view(-1)
-    first, last = (round(at * tensor.shape[0]) for at in (mix.begin, mix.end))
+    rows, each = tensor.shape[0], tensor[0].numel()
+    first, last = (round(at * rows) for at in (mix.begin, mix.end))
     if mix.end > mix.begin:  # something, however short
-        first = min(first, tensor.shape[0] - 1)
+        first = min(first, rows - 1)
         last = max(last, first + 1)
-    return tensor.narrow(0, first, last - first), first * tensor[0].numel()
+    before, inside = tensor.narrow(0, 0, first), tensor.narrow(0, first, last - first)
+    after = tensor.narrow(0, last, rows - last)
+    return (before, 0), (inside, first * each), (after, last * each)
 
 
 def put(source: torch.Tensor, mix: Mix, into: torch.Tensor, *, at: int = 0) -> None:
@@ -123,8 +130,16 @@ def put(source: torch.Tensor, mix: Mix, into: torch.Tensor, *, at: int = 0) -> N
 
 def put_stretch(source: torch.Tensor, mix: Mix, into: torch.Tensor) -> None:
     """The same for the stretch of `mix` alone."""
-    part, at = _cut(source, mix)
+    part, at = _parts(source, mix)[1]
     put(part, mix, into=stretch(into, mix), at=at)
+
+
+def put_around(source: torch.Tensor, mix: Mix, into: torch.Tensor) -> None:
+    """The same for all but the stretch."""
+    before, _, after = _parts(source, mix)
+    for (part, at), (target, _) in zip((before, after), _parts(into, mix)[::2], strict=True):
+        if part.numel():
+            put(part, mix, into=target, at=at)
 
 
 @functools.lru_cache(maxsize=16)

@@ -14,6 +14,7 @@ from harness.mixing import (
     mix_in,
     mixes,
     put,
+    put_around,
     put_stretch,
     sample,
     stretch,
@@ -99,6 +100,8 @@ def test_parts_get_the_factors_that_the_whole_gives_them(
     put_stretch(source, mix, into=part)
     assert torch.equal(stretch(part, mix), stretch(whole, mix))
     assert torch.count_nonzero(part) == torch.count_nonzero(stretch(part, mix))
+    put_around(source, mix, into=part)
+    assert torch.equal(part, whole)
     turned = torch.empty_like(source.t().contiguous()).t() if source.ndim == 2 else part
     put(source, mix, into=turned)
     assert torch.equal(turned, whole), "wherever it lies"

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from harness.mixing import Mix, put, put_stretch
+from harness.mixing import Mix, put_around, put_stretch
 from harness.problem import Draw, Instance
 from harness.trees import walk_tensors
 
@@ -39,7 +39,7 @@ class Pool:
         for path, tensor in walk_tensors(inputs, ""):
             one, other = theirs[path]
             raw = tensor.data  # shares the memory, not the version counter
-            put(one, mix, into=raw)
+            put_around(one, mix, into=raw)
             put_stretch(other, mix, into=raw)
 
     @torch.no_grad()
