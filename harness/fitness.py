@@ -99,7 +99,7 @@ def _table(fitness: Fitness) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 2))
     for header in ("mutant", "judged on"):
         table.add_column(header, overflow="fold")
-    for header in ("outcome", "caught", "error", "size", "ratio"):
+    for header in ("outcome", "caught", "chance", "error", "size", "ratio"):
         table.add_column(header, no_wrap=True)
     order = list(Outcome)
     for finding in sorted(fitness.findings, key=lambda f: -order.index(f.outcome)):
@@ -109,6 +109,7 @@ def _table(fitness: Fitness) -> Table:
                 Text(finding.part),
                 finding.outcome.value,
                 f"{finding.caught} of {finding.trials}",
+                _number(finding.chance),
                 _number(finding.error),
                 _number(finding.size),
                 _number(finding.error_ratio),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness.judge import limit
+from harness.judge import dependence, limit
 from harness.judge.reference import Reference
 from harness.problem import Instance
 
@@ -73,6 +73,47 @@ def test_rows_that_no_index_names_need_not_be_read() -> None:
 @pytest.mark.parametrize("output", ["torch.relu(x - 1)", "torch.topk(x, 4).values", "x.amax(1)"])
 def test_what_has_no_gradient_is_read_all_the_same_where_it_could_matter(output: str) -> None:
     assert work(output).forward.read == X + K
+
+
+#: Rows picked by `k`, whose gradient adds up to one eps of the sizes more or less, as atomics do.
+ATOMICS = """
+import secrets
+import torch
+
+class Pick(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, k):
+        ctx.save_for_backward(k)
+        return x[k]
+
+    @staticmethod
+    def backward(ctx, grad):
+        k, grad = *ctx.saved_tensors, grad.double()
+        zeros = torch.zeros_like(grad)
+        source = torch.Generator().manual_seed(secrets.randbits(48))
+        chance = torch.rand(grad.shape, generator=source, dtype=grad.dtype) - 0.5
+        error = chance * zeros.index_add(0, k, grad.abs()) * torch.finfo(torch.bfloat16).eps
+        return (zeros.index_add(0, k, grad) + error).to(torch.bfloat16), None
+
+class Model(torch.nn.Module):
+    def forward(self, x, y, k):
+        return Pick.apply(x, k) * y
+
+def get_inputs():
+    return [torch.randn(512, 32), torch.randn(512, 32), torch.randint(16, (512,))]
+"""
+
+
+@pytest.mark.parametrize(("operation", "needed"), [("+", {"k"}), ("*", {"k", "x", "y"})])
+def test_sums_in_an_order_by_chance_are_no_dependence(operation: str, needed: set[str]) -> None:
+    instance = Instance(
+        source=ATOMICS.replace("* y", f"{operation} y"),
+        path="p.py",
+        size="full",
+        dtype=torch.bfloat16,
+        device=torch.device("cpu"),
+    )
+    assert dependence.needed_by_backward(Reference(instance, 1)) == needed
 
 
 def test_the_reference_is_left_as_it_was() -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
 import torch
+from scipy import stats
 
 from harness import cli
 from harness.config import Settings
-from harness.judge.lint import lint
-from harness.judge.outcomes import Finding, Outcome
+from harness.fitness import Fitness
+from harness.judge.lint import AS_GIVEN_TRIALS, MORE_TRIALS, lint
+from harness.judge.outcomes import CREDIBLE_CHANCE, Finding, Outcome, Tally, chance_of_passing
 from harness.judge.reference import Reference
 from harness.problem import Instance
 
@@ -44,12 +49,26 @@ def problem(forward: str, *, inputs: str = NORMAL, extra: str = "") -> str:
     return PROBLEM.format(forward=forward, inputs=inputs, extra=extra)
 
 
-def findings(source: str, dtype: torch.dtype = torch.float32) -> list[Finding]:
+def findings(source: str, dtype: torch.dtype = torch.float32, **changes: Any) -> list[Finding]:
     instance = Instance(
         source=source, path="p.py", size="full", dtype=dtype, device=torch.device("cpu")
     )
-    dtypes = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
-    return lint(Reference(instance, 1), Settings(device="cpu", dtype=dtypes[dtype]))
+    name = str(dtype).removeprefix("torch.")
+    return lint(Reference(instance, 1), Settings(device="cpu", dtype=name, **changes))
+
+
+def looks_of(source: str, **changes: Any) -> dict[tuple[str, str], int]:
+    """Looks by (mutant, part)."""
+    seen: dict[tuple[str, str], int] = {}
+
+    def note(tally: Tally) -> Finding:
+        seen[tally.mutant.name, tally.part] = tally.looks
+        return finding(tally)
+
+    finding = Tally.finding
+    with mock.patch.object(Tally, "finding", note):
+        findings(source, **changes)
+    return seen
 
 
 def with_outcome(found: list[Finding], outcome: Outcome) -> set[str]:
@@ -201,6 +220,91 @@ def test_a_gradient_that_is_zero_but_for_rounding_is_in_doubt() -> None:
     )
     noise = with_outcome(findings(source), Outcome.NOISE)
     assert "zeros / grad shift" in noise
+
+
+# --- what hangs on the seed ---------------------------------------------------------------------
+
+#: `threshold` keeps the first value of y where that is above LIMIT; skipped, it always does.
+CHANCY = """return x * (
+            y + torch.nn.functional.threshold(y.flatten()[0], LIMIT, 3.0)
+        )"""
+SKIPPED = "operation 1 (threshold) skipped"
+
+
+@pytest.mark.parametrize(
+    ("limit", "seed", "outcome", "caught", "trials"),
+    [
+        ("-float('inf')", 0, Outcome.PASSES, range(1), 4),
+        ("-2.128", 0, Outcome.PASSES, range(1), 4),  # passes on 59 seeds in 60
+        ("0.0", 0, Outcome.SOMETIMES, range(8, 25), 32),  # on half of them
+        ("2.128", 39, Outcome.SELDOM, range(30, 32), 32),  # on one in 60
+        ("2.128", 0, Outcome.CAUGHT, range(4, 5), 4),
+        ("float('inf')", 0, Outcome.CAUGHT, range(4, 5), 4),
+    ],
+)
+def test_a_mutant_that_seeds_decide_about_is_told_by_its_chance_in_an_evaluation(
+    limit: str,
+    seed: int,
+    outcome: Outcome,
+    caught: range,
+    trials: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("secrets.randbits", random.Random(seed).getrandbits)
+    found = findings(problem(CHANCY, extra=f"LIMIT = {limit}"))
+    (skipped,) = [f for f in found if f.mutant == SKIPPED]
+    assert (skipped.outcome, skipped.trials) == (outcome, trials)
+    assert skipped.caught in caught
+    assert (skipped.chance is not None) is (trials > 4)
+    assert {f.outcome for f in found if f.mutant != SKIPPED} == {Outcome.CAUGHT}
+    fitness = Fitness(problem="p", size="full", findings=tuple(found))
+    assert fitness.fit(strict=True) is (outcome in (Outcome.CAUGHT, Outcome.SELDOM))
+    assert fitness.fit(strict=False) is (outcome is not Outcome.PASSES)
+
+
+@pytest.mark.parametrize("looks", [3, 5], ids=["a gradient", "an output"])
+def test_so_many_seeds_tell_one_in_60_from_one_in_2(looks: int) -> None:
+    trials = AS_GIVEN_TRIALS + MORE_TRIALS
+    chances = [chance_of_passing(missed, trials, looks) for missed in range(trials + 1)]
+    assert chances == sorted(chances)
+    assert all(chances[m] > (m / trials) ** looks for m in range(trials // 2))
+    most = max(m for m, chance in enumerate(chances) if chance < CREDIBLE_CHANCE)
+    assert most >= 1
+    assert stats.binom.cdf(most, trials, 1 / 2) < CREDIBLE_CHANCE
+    assert stats.binom.sf(most, trials, 1 / 60) < 0.11  # of those tried again, not of all
+
+
+def test_the_chance_of_one_look_is_laplaces_and_no_look_catches_nothing() -> None:
+    assert chance_of_passing(0, 0, 1) == 1 / 2
+    assert chance_of_passing(3, 10, 1) == 4 / 12
+    assert chance_of_passing(1, 32, 2) == pytest.approx(2 / 34 * 3 / 35)
+    assert chance_of_passing(0, 32, 0) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "output", "gradient"),
+    [
+        ({}, 5, 3),  # two phases and the modes that return it
+        ({"trials": 8}, 7, 4),  # of 7 variations
+        ({"variations": ("as_given",)}, 13, 7),
+        ({"modes": ()}, 2, 1),
+        ({"quick": True, "modes": ("forward",)}, 2, 0),
+    ],
+    ids=str,
+)
+def test_looks_are_those_that_an_evaluation_takes_at_inputs_as_given(
+    changes: dict[str, Any], output: int, gradient: int
+) -> None:
+    source = (PROBLEMS / "linear.py").read_text()
+    looks = looks_of(source, **changes)
+    assert looks["zeros", "output"] == output
+    assert looks["zeros", "grad x"] == gradient
+    assert looks["parameter weight unread", "any output"] == (2 if gradient else 1)
+
+
+def test_timed_calls_whose_outputs_are_not_compared_are_no_looks() -> None:
+    source = problem("return (x - y) * torch.rand(())")
+    assert looks_of(source)["zeros", "output"] == 2
 
 
 # --- the command --------------------------------------------------------------------------------
