@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import torch
 from support import Bench
 from tricks import Rows, Trick, find, parameters
 from tricks import rows as rows_of
+
+from harness.judge.compare import ERROR_RATIO_LIMIT
 
 
 @pytest.fixture(scope="module")
@@ -32,3 +35,5 @@ def test_honest_code_passes(trick: Trick, rows: Rows) -> None:
     assert "memory_outside" not in set(row.flags) - set(trick.flags)
     refusals = {flag for flag in row.flags if flag.endswith("_only")} - {"library_only"}
     assert refusals <= set(trick.flags)
+    limit = ERROR_RATIO_LIMIT.get(getattr(torch, trick.dtype))
+    assert limit is None or (row.error_ratio or 0.0) <= limit, "what did not decide is no figure"

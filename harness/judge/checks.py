@@ -123,12 +123,15 @@ class Judged:
             if varied and not fit(expected, self.rules):
                 self.flags.append(f"left_out:{trial.calls[0].draw.variation}")
                 return
+            before = self.worst_error_ratio
             wrong = self._wrong(played, expected, trial)
             if wrong and varied:
+                self.worst_error_ratio = before  # the comparison that decides says how far
                 wrong = self._wrong(played, expected, trial, self._usual(trial))
             if wrong and not precise and not self.survey.random:
                 # Where eager itself is off, honest code is too: the oracle says how far.
                 expected = self.reference.expected(trial, oracle=True)
+                self.worst_error_ratio = before
                 wrong = self._wrong(played, expected, trial)
             if wrong:
                 status, problem = wrong
