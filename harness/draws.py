@@ -8,6 +8,7 @@ around integers, which often are indices, they repeat the tensor's own values.
 from __future__ import annotations
 
 import math
+import random
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -213,10 +214,12 @@ def grad_outputs(
     for path, output in outputs.items():
         shape = (*output.shape, 2) if output.is_complex() else output.shape  # both parts
         grad = torch.empty(shape, dtype=torch.float32, device=output.device)
-        source = generator(draw.seed, path, output.device)
-        grad.normal_(generator=source)
         if output.numel() == 1 or draw.layout == "expanded":
-            grad = torch.where(grad < 0, -1.0, 1.0) * (0.5 + _uniform(source))
+            source = random.Random(draw.seed ^ zlib.crc32(path.encode()))  # no wait for a device
+            for part in grad.unbind(-1) if output.is_complex() else (grad,):
+                part.fill_(source.choice((-1.0, 1.0)) * source.uniform(0.5, 1.5))
+        else:
+            grad.normal_(generator=generator(draw.seed, path, output.device))
         grad = grad.to(dtype).to(output.dtype.to_real())
         grad = torch.view_as_complex(grad) if output.is_complex() else grad
         grads[path] = GRAD_LAYOUTS[draw.layout](grad)
