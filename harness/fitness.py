@@ -99,17 +99,20 @@ def _table(fitness: Fitness) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 2))
     for header in ("mutant", "judged on"):
         table.add_column(header, overflow="fold")
-    for header in ("outcome", "caught", "chance", "error", "size", "ratio"):
+    by_chance = any(finding.chance is not None for finding in fitness.findings)
+    chance_of = ("chance",) if by_chance else ()
+    for header in ("outcome", "caught", *chance_of, "error", "size", "ratio"):
         table.add_column(header, no_wrap=True)
     order = list(Outcome)
     for finding in sorted(fitness.findings, key=lambda f: -order.index(f.outcome)):
         if finding.outcome in MEANING:
+            chance = (_number(finding.chance),) if by_chance else ()
             table.add_row(
                 Text(finding.mutant),
                 Text(finding.part),
                 finding.outcome.value,
                 f"{finding.caught} of {finding.trials}",
-                _number(finding.chance),
+                *chance,
                 _number(finding.error),
                 _number(finding.size),
                 _number(finding.error_ratio),
