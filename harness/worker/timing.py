@@ -105,8 +105,7 @@ class Timer:
         blocks: int,
         order_seed: int,
     ) -> dict[str, Any]:
-        """One epoch: `blocks` blocks after a unit of each side that is thrown away, on fresh
-        allocations.
+        """One epoch: `blocks` blocks after one that is thrown away, on fresh allocations.
 
         A unit is one pass over as many input sets as there are `grad_seeds`; their values are
         mixed of the draws of `seeds`, one more.
@@ -120,16 +119,15 @@ class Timer:
         gc.collect()
         gc.disable()
         try:
-            for side in shuffle.sample((self.reference, self.candidate), 2):
-                self._unit(side, mode)
-            result = [self._block(mode, shuffle, late) for _ in range(blocks)]
+            self._block(mode, shuffle, late, keep=False)
+            result = [self._block(mode, shuffle, late, keep=True) for _ in range(blocks)]
         finally:
             gc.enable()
         quarter = {name: statistics.quantiles(ms, n=4)[2] for name, ms in late.items()}
         return {"blocks": result, "late_ms": quarter, "kept": list(self.kept)}
 
     def _block(
-        self, mode: str, shuffle: random.Random, late: dict[str, list[float]]
+        self, mode: str, shuffle: random.Random, late: dict[str, list[float]], *, keep: bool
     ) -> dict[str, Any]:
         """One block; how late the device came to rest after each unit is added to `late`."""
         first, second = shuffle.sample((self.reference, self.candidate), 2)
@@ -139,7 +137,7 @@ class Timer:
             unit = self._unit(side, mode)
             times[side.name].append(unit.ms)
             late[side.name].append(unit.late_ms)
-            if side is self.candidate:
+            if side is self.candidate and keep:
                 self._keep(unit.outputs)
             unit.outputs = []
         return times | {"span_ns": [began, _monotonic_ns()]}
