@@ -123,7 +123,11 @@ def vary(inputs: list[Any], draw: Draw) -> None:
 
 def generator(seed: int, path: str, device: torch.device) -> torch.Generator:
     """Random numbers of one tensor: the path keeps two of one draw from being treated alike."""
-    return torch.Generator(device).manual_seed(seed ^ zlib.crc32(path.encode()))
+    return torch.Generator(device).manual_seed(_seed(seed, path))
+
+
+def _seed(seed: int, path: str) -> int:
+    return seed ^ zlib.crc32(path.encode())
 
 
 def _uniform(source: torch.Generator) -> float:
@@ -215,7 +219,7 @@ def grad_outputs(
         shape = (*output.shape, 2) if output.is_complex() else output.shape  # both parts
         grad = torch.empty(shape, dtype=torch.float32, device=output.device)
         if output.numel() == 1 or draw.layout == "expanded":
-            source = random.Random(draw.seed ^ zlib.crc32(path.encode()))  # no wait for a device
+            source = random.Random(_seed(draw.seed, path))  # no wait for a device
             for part in grad.unbind(-1) if output.is_complex() else (grad,):
                 part.fill_(source.choice((-1.0, 1.0)) * source.uniform(0.5, 1.5))
         else:

@@ -2,7 +2,7 @@
 
 Structure first, then layout, shape, dtype and device, then values: their verdict is
 `torch.testing.assert_close`, chunk by chunk. Beside it the error model: float32 whose error is
-far above eager PyTorch's was computed in less (docs/md: figures and derivations).
+far above eager PyTorch's was computed in less (docs/error_model.md: figures and derivations).
 
 Covers: tensors on any device, integers and booleans exactly, complex numbers as pairs of real
 ones, NaN and infinities by position. Does not cover: strides (a view equals its copy),
