@@ -24,9 +24,9 @@ from harness.judge.stopwatch import Examiner, Inputs
 from harness.mixing import Renewal
 from harness.records import Block, Epoch, Timing
 
-MIN_CUDA_UNIT_MS = 0.03  # twenty null kernels under an event pair (TIMING.md, constant)
+MIN_CUDA_UNIT_MS = 0.1  # where a unit begins and ends is known to a tenth of a microsecond or two
 MIN_CPU_UNIT_MS = 0.5
-MAX_SETS = 32
+MAX_SETS = 64
 MAX_CPU_SETS = 256
 #: Blocks of an epoch take about this long. Epochs count, not blocks; and before each unit of a long
 #: call its inputs are written anew, which takes longer than the call.

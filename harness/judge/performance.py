@@ -40,7 +40,6 @@ def measure(
         phase.enter(Phase.TIME)
         for mode in modes:
             _time(case, judged, mode, found, note)
-    worker.ask("forget", timeout_s=settings.call_timeout_s)
     phase.enter(Phase.MEMORY)
     note("memory")
     _memory(case, worker, modes, found)
