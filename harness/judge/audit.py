@@ -6,10 +6,10 @@ A rule returns a one-line complaint with the figure claimed and the figure found
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from harness.judge import clock
 from harness.judge.baseline import Baseline
 from harness.judge.device import Device
 from harness.judge.measure import ESCAPED_FLAG
@@ -17,19 +17,6 @@ from harness.records import Epoch, Timing
 
 REFERENCE_SHARE = {"cuda": 0.10, "cpu": 0.50}  # a CPU is shared with everything else
 REFERENCE_SLACK_MS = {"cuda": 0.005, "cpu": 0.05}
-#: By the judge's clock: how much more than claimed a call may take, on CUDA of what the reference's
-#: took, on a CPU of what is claimed to be left of it (there all grows where others take their part:
-#: on two cores, honest solutions took up to 0.35 more in another worker).
-STOPWATCH_SLACK = {"cuda": 0.25, "cpu": 0.40}
-#: As a factor, for who does not claim for sure to be faster: where others have a part of the cores,
-#: some honest solution as fast as the reference was refused in every second run of the tests.
-PARITY_SLACK = {"cuda": math.inf, "cpu": 1.5}
-#: On CUDA: how much more of the host.
-STOPWATCH_HOST_MS = 0.05
-#: What a claim is not sure of is not claimed, up to this share of it: where others have a part of
-#: the cores, an honest 1.00 was read as 1.04, give or take 0.04. Whoever widens the interval to
-#: claim less gets no more than this by it.
-UNSURE_SHARE = 0.05
 UNCLOCKED = "unclocked"
 SPARE_CORES = 0.5
 FLOOR_SHARE = 0.95  # of the pins' bandwidth: nothing moves bytes faster
@@ -104,59 +91,18 @@ def _units_ms(epochs: tuple[Epoch, ...], side: str) -> list[float]:
 
 
 def stopwatch(claim: Claim) -> str | None:
-    """By the judge's own clock the solution is as much faster than the reference as is claimed.
-
-    What both readings hold besides the call (new values, the sample) cancels: a call may take
-    what the reference's took, less the time that the claimed speedup saves, or more the time that
-    a claimed slowdown costs. Who does not claim for sure to be faster has little to gain, and gets
-    `PARITY_SLACK`; on a GPU, where the host may set the pace of a reading and not of a unit, he is
-    not asked. There a reading may also be long for the host alone, as where a call is launched from
-    Python: what counts then is how long the device was busy."""
-    timing, readings = claim.timing, claim.baseline.stopwatches(claim.timing.mode)
-    found, interval = timing.stopwatch_ms, timing.interval
-    if not readings:
-        return None
-    ratio = interval.ratio * (1 - min(interval.half_width, UNSURE_SHARE))
-    allowed = max(_allowed_ms(reading, 1 - 1 / ratio, claim.device) for reading in readings)
-    allowed += claim.forward_excess_ms
-    if ratio <= 1:
-        allowed *= PARITY_SLACK[claim.device.type]
-    if found is not None and found <= allowed:
-        return None
-    took = "was not timed" if found is None else f"took {found:.4g} ms"
-    if timing.busy_ms is not None:
-        device_ms = max(_allowed_device_ms(reading, 1 - 1 / ratio) for reading in readings)
-        if timing.busy_ms <= device_ms + claim.forward_excess_ms:
-            return None
-        took += f" ({timing.busy_ms:.4g} ms of it on the device)"
-    return (
-        f"{timing.mode}: {interval.ratio:.3g}x is claimed, but by the judge's clock a call "
-        f"{took}, at most {allowed:.4g} ms with what such a call takes besides"
-    )
+    """By the judge's own clock the solution is as much faster than the reference as is claimed."""
+    return clock.complaint(*_clocked(claim))
 
 
-def _allowed_ms(reading: Timing, saved: float, device: Device) -> float:
-    """Milliseconds that a call may take by the judge's clock which claims to save a part of
-    `reading`'s, eager against itself. On CUDA never less than the host needs to order it."""
-    if device.type == "cpu":
-        return _left_ms(reading, saved) * (1 + STOPWATCH_SLACK["cpu"])
-    device_ms, host_ms = _allowed_device_ms(reading, saved), reading.stopwatch_host_ms
-    if host_ms is None:
-        return device_ms
-    return max(device_ms, host_ms * (1 + STOPWATCH_SLACK["cuda"]) + STOPWATCH_HOST_MS)
+def asks_the_device(claim: Claim) -> bool:
+    """Whether how long the device was busy could decide about `stopwatch`."""
+    return clock.asks_the_device(*_clocked(claim))
 
 
-def _allowed_device_ms(reading: Timing, saved: float) -> float:
-    """The same on CUDA, where the device alone sets the pace."""
-    assert reading.stopwatch_ms is not None
-    return _left_ms(reading, saved) + STOPWATCH_SLACK["cuda"] * reading.stopwatch_ms
-
-
-def _left_ms(reading: Timing, saved: float) -> float:
-    """What is left of `reading`'s."""
-    assert reading.stopwatch_ms is not None
-    call_ms = min(_units_ms(reading.epochs, "solution_ms"))  # a reading is the least of some, too
-    return reading.stopwatch_ms - call_ms * saved
+def _clocked(claim: Claim) -> tuple[Timing, list[Timing], str, float]:
+    readings = claim.baseline.stopwatches(claim.timing.mode)
+    return claim.timing, readings, claim.device.type, claim.forward_excess_ms
 
 
 def forward_excess_ms(timings: Mapping[str, Timing], baseline: Baseline) -> float:
@@ -168,12 +114,11 @@ def forward_excess_ms(timings: Mapping[str, Timing], baseline: Baseline) -> floa
     return max(0.0, own.stopwatch_ms - min(r.stopwatch_ms or 0.0 for r in readings))
 
 
-def unclocked(mode: str, baseline: Baseline, device: Device) -> list[str]:
-    """The flag `MODE:unclocked` where `stopwatch` could refute no claim at all: a call is so short
-    beside what else a reading holds that the reference itself would pass as infinitely fast."""
-    readings = baseline.stopwatches(mode)
-    blind = [r for r in readings if (r.stopwatch_ms or 0.0) <= _allowed_ms(r, 1.0, device)]
-    return [f"{mode}:{UNCLOCKED}"] if blind else []
+def unclocked(claim: Claim) -> list[str]:
+    """The flag `MODE:unclocked` where `stopwatch` could refute no claim at all."""
+    timing, readings, kind, _ = _clocked(claim)
+    sees = all(clock.sees(reading, timing, kind) for reading in readings)
+    return [] if sees else [f"{timing.mode}:{UNCLOCKED}"]
 
 
 def cores(claim: Claim) -> str | None:

@@ -63,7 +63,7 @@ def _time(case: Case, judged: checks.Judged, mode: str, found: Findings, note: N
         renewal=case.subject.renewal,
         overhead_ms=case.baseline.overhead_ms,
         examiner=judged,
-        doubts=lambda timing: audit.stopwatch(_claim(case, timing, found)) is not None,
+        asks=lambda timing: audit.asks_the_device(_claim(case, timing, found)),
         note=note,
     )
     found.timings[mode] = timing
@@ -122,7 +122,7 @@ def hold(case: Case, phase: Progress, found: Findings, note: Note) -> None:
         found.flags += audit.beats_limit(timing, limit_ms)
         claim = _on_current_baseline(case, _claim(case, timing, found))
         found.timings[mode] = audit.with_earned_walls(timing, claim.baseline)
-        found.flags += audit.unclocked(mode, claim.baseline, case.context.device)
+        found.flags += audit.unclocked(claim)
         if complaint := audit.complaint(claim):
             raise _rejected(complaint)
 

@@ -286,7 +286,7 @@ def test_a_reading_that_is_mostly_not_the_call_still_refutes_what_it_can(dev: De
     base = clocked(2.0, 3.5)
     assert complaint(claim(timing(2.0, 0.1, stopwatch_ms=3.5), base, dev)) is not None
     assert complaint(claim(timing(2.0, 0.1, stopwatch_ms=2.2), base, dev)) is None
-    assert audit.unclocked("forward", base, dev) == []
+    assert audit.unclocked(claim(timing(2.0, 0.1), base, dev)) == []
 
 
 def test_a_cpu_of_which_others_have_their_part_gets_more_slack() -> None:
@@ -299,8 +299,9 @@ def test_a_cpu_of_which_others_have_their_part_gets_more_slack() -> None:
 def test_a_call_that_is_lost_in_the_reading_is_said_to_be_unclocked() -> None:
     base = clocked(2.0, 20.0)
     assert complaint(claim(timing(2.0, 0.1, stopwatch_ms=20.0), base)) is None
-    assert audit.unclocked("forward", base, CPU) == ["forward:unclocked"]
-    assert audit.unclocked("backward", base, CPU) == []
+    assert audit.unclocked(claim(timing(2.0, 0.1), base)) == ["forward:unclocked"]
+    backward = dataclasses.replace(timing(2.0, 0.1), mode="backward")
+    assert audit.unclocked(claim(backward, base)) == []
 
 
 def test_on_a_gpu_the_host_may_need_what_it_needs_and_no_claim_is_refused_for_that() -> None:
@@ -315,9 +316,9 @@ def test_on_a_gpu_the_host_may_need_what_it_needs_and_no_claim_is_refused_for_th
     # As slow as the reference: seen only where the device sets the pace.
     bent = timing(0.2, 0.02, stopwatch_ms=0.25)
     assert complaint(claim(bent, hosted(0.1), GPU)) is not None
-    assert audit.unclocked("forward", hosted(0.1), GPU) == []
+    assert audit.unclocked(claim(bent, hosted(0.1), GPU)) == []
     assert complaint(claim(bent, hosted(0.2), GPU)) is None
-    assert audit.unclocked("forward", hosted(0.2), GPU) == ["forward:unclocked"]
+    assert audit.unclocked(claim(bent, hosted(0.2), GPU)) == ["forward:unclocked"]
 
 
 def test_where_the_host_alone_was_slow_it_counts_how_long_the_device_was_busy() -> None:

@@ -1,0 +1,117 @@
+"""How much a call may take by the judge's own clock, for what is claimed of it.
+
+A reading of `stopwatch` holds more than the call: new values, the sample. The reference's, where no
+solution is loaded, holds the same, so that cancels: a call may take what the reference's took, less
+the time that the claimed speedup saves. On a GPU the host may take longer for a reading than the
+device, and then the clock is blind; what counts there is how long the device was busy.
+"""
+
+from __future__ import annotations
+
+import math
+
+from harness.records import Timing
+
+#: How much more than claimed a call may take, on CUDA of what the reference's took, on a CPU of
+#: what is claimed to be left of it (there all grows where others take their part: on two cores,
+#: honest solutions took up to 0.35 more in another worker).
+SLACK = {"cuda": 0.25, "cpu": 0.40}
+#: As a factor, for who does not claim for sure to be faster: where others have a part of the cores,
+#: some honest solution as fast as the reference was refused in every second run of the tests.
+PARITY_SLACK = {"cuda": math.inf, "cpu": 1.5}
+HOST_SLACK_MS = 0.05  # on CUDA: how much more of the host, beside its `SLACK`
+#: What a claim is not sure of is not claimed, up to this share of it: where others have a part of
+#: the cores, an honest 1.00 was read as 1.04, give or take 0.04. Whoever widens the interval to
+#: claim less gets no more than this by it.
+UNSURE_SHARE = 0.05
+
+
+def complaint(timing: Timing, readings: list[Timing], kind: str, excess_ms: float) -> str | None:
+    """What the judge's clock says against the claim of `timing`, or None. `readings`: eager against
+    itself; `kind`: of device; `excess_ms`: what a call may take beside.
+
+    Who does not claim for sure to be faster has little to gain, and gets `PARITY_SLACK`; on a GPU,
+    where the host may set the pace of a reading and not of a unit, he is not asked. There a reading
+    may also be long for the host alone, as where a call is launched from Python: then, and where
+    the clock is blind, it counts how long the device was busy."""
+    if not readings:
+        return None
+    found, ratio = timing.stopwatch_ms, _sure_ratio(timing)
+    saved = 1 - 1 / ratio
+    allowed = max(_allowed_ms(reading, saved, kind) for reading in readings) + excess_ms
+    if ratio <= 1:
+        allowed *= PARITY_SLACK[kind]
+    text = f"{timing.mode}: {timing.interval.ratio:.3g}x is claimed, but"
+    beside = "with what such a call takes besides"
+    if found is not None and found <= allowed:
+        busy = [reading for reading in readings if reading.busy_ms is not None]
+        if ratio <= 1 or timing.busy_ms is None or not busy:
+            return None
+        allowed = max(_allowed_device_ms(reading, saved) for reading in busy) + excess_ms
+        if timing.busy_ms <= allowed:
+            return None
+        took = f"kept the device busy for {timing.busy_ms:.4g} ms"
+        return f"{text} a call {took}, at most {allowed:.4g} ms {beside}"
+    took = "was not timed" if found is None else f"took {found:.4g} ms"
+    if timing.busy_ms is not None:
+        device_ms = max(_allowed_device_ms(reading, saved) for reading in readings) + excess_ms
+        if timing.busy_ms <= device_ms:
+            return None
+        took += f" ({timing.busy_ms:.4g} ms of it on the device)"
+    return f"{text} by the judge's clock a call {took}, at most {allowed:.4g} ms {beside}"
+
+
+def asks_the_device(timing: Timing, readings: list[Timing], kind: str, excess_ms: float) -> bool:
+    """Whether how long the device was busy could decide about the claim of `timing`: the clock
+    speaks against it, or is blind, and more is claimed than any slack allows."""
+    if complaint(timing, readings, kind, excess_ms):
+        return True
+    return 1 - 1 / _sure_ratio(timing) > SLACK[kind] and any(blind(r, kind) for r in readings)
+
+
+def blind(reading: Timing, kind: str) -> bool:
+    """Whether the clock could refute no claim at all: a call is so short beside what else a reading
+    holds that `reading`, eager against itself, would pass as infinitely fast."""
+    return (reading.stopwatch_ms or 0.0) <= _allowed_ms(reading, 1.0, kind)
+
+
+def sees(reading: Timing, timing: Timing, kind: str) -> bool:
+    """Whether some claim could be refuted beside `reading`: by the clock, or by how long the device
+    was busy where that was asked, as it is where `timing` claims much."""
+    if not blind(reading, kind):
+        return True
+    if reading.busy_ms is None or reading.busy_ms <= _allowed_device_ms(reading, 1.0):
+        return False
+    return timing.busy_ms is not None or 1 - 1 / _sure_ratio(timing) <= SLACK[kind]
+
+
+def _sure_ratio(timing: Timing) -> float:
+    """The speedup that is claimed for sure."""
+    interval = timing.interval
+    return interval.ratio * (1 - min(interval.half_width, UNSURE_SHARE))
+
+
+def _allowed_ms(reading: Timing, saved: float, kind: str) -> float:
+    """Milliseconds that a call may take by the judge's clock which claims to save a part of
+    `reading`'s. On CUDA never less than the host needs to order it."""
+    assert reading.stopwatch_ms is not None
+    if kind == "cpu":
+        return _left_ms(reading, reading.stopwatch_ms, saved) * (1 + SLACK["cpu"])
+    clock_ms, host_ms = reading.stopwatch_ms, reading.stopwatch_host_ms
+    device_ms = _left_ms(reading, clock_ms, saved) + SLACK["cuda"] * clock_ms
+    if host_ms is None:
+        return device_ms
+    return max(device_ms, host_ms * (1 + SLACK["cuda"]) + HOST_SLACK_MS)
+
+
+def _allowed_device_ms(reading: Timing, saved: float) -> float:
+    """The same of the device alone: by how long it was busy, where that is known."""
+    took_ms = reading.stopwatch_ms if reading.busy_ms is None else reading.busy_ms
+    assert took_ms is not None
+    return _left_ms(reading, took_ms, saved) + SLACK["cuda"] * took_ms
+
+
+def _left_ms(reading: Timing, took_ms: float, saved: float) -> float:
+    """What is left of `took_ms` where a part of the call is saved."""
+    call_ms = min(t for e in reading.epochs for b in e.blocks for t in b.solution_ms)
+    return took_ms - call_ms * saved  # both are the least of some
