@@ -36,6 +36,9 @@ WARM_CALLS = 6
 WARM_S = {"cuda": 0.3, "cpu": 0.1}  # a side, at least
 QUICK_SHARE = 0.3  # of the former and of the warm-up, for a quick look on a GPU
 LAUNCH_BOUND_RATIO = 1.5  # wall over device time
+#: Of shorter calls it is not the same share that is resolved, but the same time: one of 4 us varied
+#: by some 0.3 us on an H200.
+SHORT_MS = 0.005
 RESOLUTION = 3.0  # a unit shorter than this many event pairs is mostly event pair
 MAX_DROPPED_SHARE = 0.25
 #: An interval that is still wider, relative to the ratio, when time is up has not settled: another
@@ -178,14 +181,16 @@ def _host_flags(
 def enough(timing: Timing, steps: Plan, settings: Settings, spent_s: float) -> bool:
     """Whether to stop: narrow enough from `epochs_min` on, or out of epochs or time.
 
-    At least two epochs are always measured: one carries no interval.
+    At least two epochs are always measured: one carries no interval. Narrow is relative, but below
+    some microseconds a call, where it is absolute.
     """
     count = len(timing.epochs)
     if count < 2:
         return False
     if count >= steps.epochs_max or spent_s > steps.budget_s:
         return True
-    return count >= steps.epochs_min and timing.interval.half_width <= settings.half_width
+    narrow = settings.half_width * max(1.0, SHORT_MS / timing.solution_ms)
+    return count >= steps.epochs_min and timing.interval.half_width <= narrow
 
 
 @dataclass(kw_only=True)

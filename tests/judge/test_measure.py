@@ -124,6 +124,29 @@ def test_a_slow_call_is_a_unit_of_its_own() -> None:
 STEPS = Plan(sets=1, blocks=3, epochs_min=3, epochs_max=6, budget_s=10.0)
 
 
+def test_very_short_calls_are_resolved_to_a_time_not_to_a_share() -> None:
+    def spread(of: Timing, factor: float) -> Timing:
+        epochs = [
+            Epoch(
+                blocks=tuple(
+                    Block(
+                        reference_ms=(factor * b.reference_ms[0],) * 2,
+                        solution_ms=(factor * b.solution_ms[0],) * 2,
+                    )
+                    for b in epoch.blocks
+                )
+            )
+            for epoch in of.epochs
+        ]
+        return dataclasses.replace(of, epochs=tuple(epochs))
+
+    wide = sample(4, 2 * SETTINGS.half_width)
+    assert SETTINGS.half_width < wide.interval.half_width < 5 * SETTINGS.half_width
+    assert not enough(wide, STEPS, SETTINGS, spent_s=0.0)
+    assert not enough(spread(wide, measure.SHORT_MS), STEPS, SETTINGS, spent_s=0.0)
+    assert enough(spread(wide, measure.SHORT_MS / 5), STEPS, SETTINGS, spent_s=0.0)
+
+
 def test_one_epoch_is_never_enough() -> None:
     assert not enough(sample(1), STEPS, SETTINGS, spent_s=1e9)
 
