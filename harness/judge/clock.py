@@ -113,5 +113,5 @@ def _allowed_device_ms(reading: Timing, saved: float) -> float:
 
 def _left_ms(reading: Timing, took_ms: float, saved: float) -> float:
     """What is left of `took_ms` where a part of the call is saved."""
-    call_ms = min(t for e in reading.epochs for b in e.blocks for t in b.solution_ms)
+    call_ms = min(ms for epoch in reading.epochs for ms in epoch.solution_ms)
     return took_ms - call_ms * saved  # both are the least of some
