@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from harness.judge.baseline import Baseline
 from harness.judge.device import Device
-from harness.judge.measure import ESCAPED_FLAG
+from harness.judge.measure import ESCAPED_FLAG, LAUNCH_BOUND
 from harness.records import Epoch, Timing
 
 REFERENCE_SHARE = {"cuda": 0.10, "cpu": 0.50}  # a CPU is shared with everything else
@@ -153,9 +153,12 @@ def _allowed_device_ms(reading: Timing, saved: float) -> float:
 
 
 def _left_ms(reading: Timing, saved: float) -> float:
-    """What is left of `reading`'s."""
+    """What is left of `reading`'s, of which no more can be saved than it took: in caches that are
+    warm, and where processor time counts, it may take less than the units did."""
     assert reading.stopwatch_ms is not None
     call_ms = min(_units_ms(reading.epochs, "solution_ms"))  # a reading is the least of some, too
+    if saved > 0:
+        call_ms = min(call_ms, reading.stopwatch_ms)
     return reading.stopwatch_ms - call_ms * saved
 
 
@@ -236,7 +239,8 @@ def complaint(claim: Claim) -> str | None:
 def with_earned_walls(timing: Timing, baseline: Baseline) -> Timing:
     """`timing` with times by the wall clock that earn nothing: the solution's no less than its
     calls take, the reference's no more than where no solution is loaded. What the solution's
-    launches take beyond its calls stays a claim."""
+    launches take beyond its calls stays a claim, but where the judge's clock found a call to be
+    long, and only the device short: then it is what the clock shows."""
     own, theirs = timing.solution_wall_ms, timing.reference_wall_ms
     walls = [t.reference_wall_ms for t in baseline.of_this_run(timing.mode)]
     known = [ms for ms in walls if ms is not None]
@@ -244,9 +248,24 @@ def with_earned_walls(timing: Timing, baseline: Baseline) -> Timing:
         return timing
     return dataclasses.replace(
         timing,
-        solution_wall_ms=max(own, timing.solution_ms),
+        solution_wall_ms=max(own, timing.solution_ms, _seen_wall_ms(timing, baseline, min(known))),
         reference_wall_ms=min(theirs, max(known)),
     )
+
+
+def _seen_wall_ms(timing: Timing, baseline: Baseline, known_ms: float) -> float:
+    """What a call took by the judge's clock, less what a reading holds besides, where only the
+    device was found to be fast; else 0. Not of `backward`: its readings begin with a forward."""
+    if timing.busy_ms is None or timing.stopwatch_ms is None or timing.mode == "backward":
+        return 0.0
+    besides = [(r.stopwatch_ms or 0.0) - known_ms for r in baseline.stopwatches(timing.mode)]
+    return timing.stopwatch_ms - max(0.0, *besides)
+
+
+def launch_bound(timing: Timing) -> list[str]:
+    """The flag `MODE:launch_bound` where the judge's clock found a call to be long, and only the
+    device short; whatever is claimed of launches."""
+    return [f"{timing.mode}:{LAUNCH_BOUND}"] if timing.busy_ms is not None else []
 
 
 def beats_limit(timing: Timing, limit_ms: float) -> list[str]:
@@ -259,11 +278,13 @@ def beats_limit(timing: Timing, limit_ms: float) -> list[str]:
 def moved_work(timings: dict[str, Timing]) -> list[str]:
     """The flag `work_moved` where a phase does work of another's; no fault, but the headline
     is forward_backward then."""
-    if not {"forward_train", "backward", "forward_backward"} <= set(timings):
+    if not {"forward_train", "backward"} <= set(timings):
         return []
-    train, both = timings["forward_train"], timings["forward_backward"]
-    parts = train.solution_ms + timings["backward"].solution_ms
+    train, both = timings["forward_train"], timings.get("forward_backward")
     heavier = train.solution_ms > MOVED_TRAIN * train.reference_ms
+    if both is None:
+        return [WORK_MOVED] if heavier else []
+    parts = train.solution_ms + timings["backward"].solution_ms
     uneven = abs(parts / both.solution_ms - 1) > MOVED_SUM
     # The reference's own parts may not add up either, where launches overlap.
     own = train.reference_ms + timings["backward"].reference_ms

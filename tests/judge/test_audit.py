@@ -160,10 +160,13 @@ def test_phases_that_do_not_add_up_are_flagged() -> None:
     assert audit.moved_work(modes(0.5, 0.2, 1.5)) == [audit.WORK_MOVED]
 
 
-def test_phases_that_were_not_all_timed_are_not_judged() -> None:
-    timings = modes(1.4, 0.1, 1.5)
-    del timings["backward"]
-    assert audit.moved_work(timings) == []
+def test_phases_that_were_not_all_timed_are_judged_by_those_that_were() -> None:
+    def without(mode: str, train_ms: float) -> dict[str, Timing]:
+        return {name: t for name, t in modes(train_ms, 0.1, 1.5).items() if name != mode}
+
+    assert audit.moved_work(without("backward", 1.4)) == []
+    assert audit.moved_work(without("forward_backward", 1.4)) == [audit.WORK_MOVED]
+    assert audit.moved_work(without("forward_backward", 1.0)) == []
 
 
 # --- the limit ----------------------------------------------------------------------------------
@@ -281,6 +284,18 @@ def test_a_backward_may_begin_with_a_slow_forward_that_is_known_to_be_slow(dev: 
 
 
 @pytest.mark.parametrize("dev", [CPU, GPU], ids=["cpu", "cuda"])
+def test_no_more_is_saved_of_a_reading_than_it_took(dev: Device) -> None:
+    # In processor time, or warm caches, a reading may take less than a call took in the epochs.
+    base = clocked(2.0, 1.5)
+    assert complaint(claim(timing(2.0, 0.1, stopwatch_ms=0.1), base, dev)) is None
+    text = complaint(claim(timing(2.0, 0.1, stopwatch_ms=1.5), base, dev))
+    assert text is not None
+    assert "at most -" not in text
+    # Who is slower may take longer by all that a call took.
+    assert complaint(claim(timing(2.0, 8.0, stopwatch_ms=7.4), base, dev)) is None
+
+
+@pytest.mark.parametrize("dev", [CPU, GPU], ids=["cpu", "cuda"])
 def test_a_reading_that_is_mostly_not_the_call_still_refutes_what_it_can(dev: Device) -> None:
     # 2 ms of 3.5 are the call: what saves 1.9 of them cannot take 3.5, but 2.2 is within the slack.
     base = clocked(2.0, 3.5)
@@ -332,6 +347,26 @@ def test_where_the_host_alone_was_slow_it_counts_how_long_the_device_was_busy() 
     assert text is not None
     assert "0.24 ms of it on the device" in text
     assert complaint(claim(dataclasses.replace(honest, busy_ms=None), base, GPU)) is not None
+
+
+def test_who_is_slow_but_for_the_device_is_as_slow_by_the_wall_clock_as_the_judge_saw() -> None:
+    walls = {"reference_wall_ms": 0.22, "solution_wall_ms": 0.22}
+    eager = timing(0.2, 0.2, stopwatch_ms=0.25, **walls)
+    base = Baseline(timings={("eager", "forward"): eager})
+    claimed_ms = {"reference_wall_ms": 0.22, "solution_wall_ms": 0.03}
+    hidden = timing(0.2, 0.02, stopwatch_ms=9.03, busy_ms=0.03, **claimed_ms)
+    shown = audit.with_earned_walls(hidden, base)
+    assert shown.solution_wall_ms == pytest.approx(9.0)
+    assert audit.with_earned_walls(shown, base) == shown
+    assert audit.launch_bound(hidden) == ["forward:launch_bound"]
+    said = dataclasses.replace(hidden, solution_wall_ms=9.5)  # more than that is claimed
+    assert audit.with_earned_walls(said, base).solution_wall_ms == 9.5
+    behind = dataclasses.replace(hidden, mode="backward")  # a forward, which may be slow
+    after = Baseline(timings={("eager", "backward"): eager})
+    assert audit.with_earned_walls(behind, after).solution_wall_ms == 0.03
+    unasked = dataclasses.replace(hidden, busy_ms=None)
+    assert audit.with_earned_walls(unasked, base).solution_wall_ms == 0.03
+    assert audit.launch_bound(unasked) == []
 
 
 def test_a_solution_that_the_judge_did_not_time_is_refused_where_the_reference_was() -> None:
