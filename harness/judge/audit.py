@@ -31,6 +31,7 @@ STOPWATCH_HOST_MS = 0.05
 #: claim less gets no more than this by it.
 UNSURE_SHARE = 0.05
 UNCLOCKED = "unclocked"
+REFERENCE_FASTER = "reference_faster"
 SPARE_CORES = 0.5
 FLOOR_SHARE = 0.95  # of the pins' bandwidth: nothing moves bytes faster
 BEATS_LIMIT = "beats_limit"
@@ -91,6 +92,16 @@ def reference_times(claim: Claim) -> str | None:
         f"{timing.mode}: the reference took {took:.4g} ms beside the solution, "
         f"{max(known):.4g} ms alone"
     )
+
+
+def reference_faster(claim: Claim) -> list[str]:
+    """The flag `MODE:reference_faster` where the reference takes less beside the solution than
+    alone, by more than it may take longer. That costs the solution; but who makes both sides' times
+    shorter keeps the ratio, and shows a larger share of the limit."""
+    timing, kind = claim.timing, claim.device.type
+    known = claim.baseline.reference_ms(timing.mode)
+    least_ms = min(known, default=0.0) / (1 + REFERENCE_SHARE[kind]) - REFERENCE_SLACK_MS[kind]
+    return [f"{timing.mode}:{REFERENCE_FASTER}"] if timing.reference_ms < least_ms else []
 
 
 def _faster_calls_ms(timing: Timing) -> float:
@@ -259,7 +270,7 @@ def _seen_wall_ms(timing: Timing, baseline: Baseline, known_ms: float) -> float:
     if timing.busy_ms is None or timing.stopwatch_ms is None or timing.mode == "backward":
         return 0.0
     besides = [(r.stopwatch_ms or 0.0) - known_ms for r in baseline.stopwatches(timing.mode)]
-    return timing.stopwatch_ms - max(0.0, *besides)
+    return timing.stopwatch_ms - max([0.0, *besides])
 
 
 def launch_bound(timing: Timing) -> list[str]:

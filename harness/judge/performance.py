@@ -124,7 +124,7 @@ def hold(case: Case, phase: Progress, found: Findings, note: Note) -> None:
         claim = _on_current_baseline(case, _claim(case, timing, found))
         found.timings[mode] = audit.with_earned_walls(timing, claim.baseline)
         found.flags += audit.unclocked(mode, claim.baseline, case.context.device)
-        found.flags += audit.launch_bound(timing)
+        found.flags += audit.launch_bound(timing) + audit.reference_faster(claim)
         if complaint := audit.complaint(claim):
             raise _rejected(complaint)
 

@@ -117,6 +117,17 @@ def test_a_reference_that_is_faster_beside_the_solution_costs_only_the_solution(
     assert complaint(claim(timing(0.1, 0.05), known(2.0))) is None
 
 
+@pytest.mark.parametrize("dev", [CPU, GPU], ids=["cpu", "cuda"])
+def test_times_of_both_sides_that_are_too_short_are_flagged(dev: Device) -> None:
+    # The ratio is right; the share of the limit, worked out of the solution's time, is not.
+    flags = [f"forward:{audit.REFERENCE_FASTER}"]
+    assert audit.reference_faster(claim(timing(1.0, 0.5), known(2.0), dev)) == flags
+    share = audit.REFERENCE_SHARE[dev.type]
+    assert audit.reference_faster(claim(timing(2.0 / (1 + share), 1.0), known(2.0), dev)) == []
+    assert audit.reference_faster(claim(timing(2.0, 1.0), known(2.0, 9.0), dev)) == []
+    assert audit.reference_faster(claim(timing(1.0, 0.5), Baseline(), dev)) == []
+
+
 # --- the device ---------------------------------------------------------------------------------
 
 
@@ -364,6 +375,8 @@ def test_who_is_slow_but_for_the_device_is_as_slow_by_the_wall_clock_as_the_judg
     behind = dataclasses.replace(hidden, mode="backward")  # a forward, which may be slow
     after = Baseline(timings={("eager", "backward"): eager})
     assert audit.with_earned_walls(behind, after).solution_wall_ms == 0.03
+    unclocked = Baseline(timings={("eager", "forward"): timing(0.2, 0.2, **walls)})
+    assert audit.with_earned_walls(hidden, unclocked).solution_wall_ms == pytest.approx(9.03)
     unasked = dataclasses.replace(hidden, busy_ms=None)
     assert audit.with_earned_walls(unasked, base).solution_wall_ms == 0.03
     assert audit.launch_bound(unasked) == []
