@@ -315,6 +315,31 @@ def test_a_reading_that_is_mostly_not_the_call_still_refutes_what_it_can(dev: De
     assert audit.unclocked("forward", base, dev) == []
 
 
+ANY = 1e6  # the largest claim that is tried
+
+
+@pytest.mark.parametrize(
+    ("dev", "truly", "besides_ms", "claimed"),
+    [
+        *((GPU, 1, 0.0, 1.33), (GPU, 2, 0.0, 4.0), (GPU, 4, 0.0, ANY)),
+        *((GPU, 1, 20.0, 2.0), (GPU, 2, 20.0, ANY)),
+        *((CPU, 1, 0.0, 1.4), (CPU, 2, 0.0, 2.8), (CPU, 4, 0.0, 5.6)),
+        *((CPU, 1, 20.0, 2.33), (CPU, 2, 20.0, 14.0), (CPU, 4, 20.0, ANY)),
+    ],
+)
+def test_what_may_be_claimed_under_the_judges_clock_is_what_the_document_says(
+    dev: Device, truly: float, besides_ms: float, claimed: float
+) -> None:
+    # docs/integrity.md, "What the clock lets pass": a call of 20 ms, and what else a reading holds.
+    base, found = clocked(20.0, 20.0 + besides_ms), 20.0 / truly + besides_ms
+
+    def passes(ratio: float) -> bool:
+        return complaint(claim(timing(20.0, 20.0 / ratio, stopwatch_ms=found), base, dev)) is None
+
+    assert passes(0.99 * claimed)
+    assert claimed == ANY or not passes(1.01 * claimed)
+
+
 def test_a_cpu_of_which_others_have_their_part_gets_more_slack() -> None:
     base = clocked(2.0, 2.5)
     honest = timing(2.0, 1.9, stopwatch_ms=3.3)
