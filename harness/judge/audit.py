@@ -17,10 +17,13 @@ from harness.records import Epoch, Timing
 
 REFERENCE_SHARE = {"cuda": 0.10, "cpu": 0.50}  # a CPU is shared with everything else
 REFERENCE_SLACK_MS = {"cuda": 0.005, "cpu": 0.05}
-#: By the judge's clock: how much more than claimed a call may take, on CUDA of what the reference's
-#: took, on a CPU of what is claimed to be left of it (there all grows where others take their part:
-#: on two cores, honest solutions took up to 0.35 more in another worker).
+#: By the judge's clock: how much more than claimed a call may take, as a part of what is claimed to
+#: be left of the reference's (on a CPU all grows where others take their part: on two cores, honest
+#: solutions took up to 0.35 more in another worker).
 STOPWATCH_SLACK = {"cuda": 0.25, "cpu": 0.40}
+#: On CUDA, too: a part of what the reference's took, and some of the time that launches, caches and
+#: the driver's sampling take; together with the former no more than `STOPWATCH_SLACK` of all of it.
+STOPWATCH_SHARE, STOPWATCH_MS = 0.05, 0.1
 #: As a factor, for who does not claim for sure to be faster: where others have a part of the cores,
 #: some honest solution as fast as the reference was refused in every second run of the tests.
 PARITY_SLACK = {"cuda": math.inf, "cpu": 1.5}
@@ -158,9 +161,12 @@ def _allowed_ms(reading: Timing, saved: float, device: Device) -> float:
 
 
 def _allowed_device_ms(reading: Timing, saved: float) -> float:
-    """The same on CUDA, where the device alone sets the pace."""
+    """The same on CUDA, where the device alone sets the pace. The slack of a long call is small:
+    a quarter of all of it would let who is four times as fast claim anything."""
     assert reading.stopwatch_ms is not None
-    return _left_ms(reading, saved) + STOPWATCH_SLACK["cuda"] * reading.stopwatch_ms
+    left_ms, part = _left_ms(reading, saved), STOPWATCH_SLACK["cuda"]
+    long_ms = part * left_ms + STOPWATCH_SHARE * reading.stopwatch_ms + STOPWATCH_MS
+    return left_ms + min(part * reading.stopwatch_ms, long_ms)
 
 
 def _left_ms(reading: Timing, saved: float) -> float:
