@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from harness.judge.baseline import Baseline
 from harness.judge.device import Device
-from harness.judge.measure import ESCAPED_FLAG, LAUNCH_BOUND
+from harness.judge.measure import ESCAPED_FLAG, HOST_BOUND, LAUNCH_BOUND
 from harness.records import Epoch, Timing
 
 REFERENCE_SHARE = {"cuda": 0.10, "cpu": 0.50}  # a CPU is shared with everything else
@@ -33,6 +33,7 @@ STOPWATCH_HOST_MS = 0.05
 #: the cores, an honest 1.00 was read as 1.04, give or take 0.04. Whoever widens the interval to
 #: claim less gets no more than this by it.
 UNSURE_SHARE = 0.05
+LONGEST_GATE_MS = 20.0  # worker/meters.py
 UNCLOCKED = "unclocked"
 REFERENCE_FASTER = "reference_faster"
 SPARE_CORES = 0.5
@@ -125,7 +126,7 @@ def stopwatch(claim: Claim) -> str | None:
     a claimed slowdown costs. Who does not claim for sure to be faster has little to gain, and gets
     `PARITY_SLACK`; on a GPU, where the host may set the pace of a reading and not of a unit, he is
     not asked. There a reading may also be long for the host alone, as where a call is launched from
-    Python: what counts then is how long the device was busy."""
+    Python: what counts then is how long the device was busy, unless the host did more than that."""
     timing, readings = claim.timing, claim.baseline.stopwatches(claim.timing.mode)
     found, interval = timing.stopwatch_ms, timing.interval
     if not readings:
@@ -140,13 +141,21 @@ def stopwatch(claim: Claim) -> str | None:
     took = "was not timed" if found is None else f"took {found:.4g} ms"
     if timing.busy_ms is not None:
         device_ms = max(_allowed_device_ms(reading, 1 - 1 / ratio) for reading in readings)
-        if timing.busy_ms <= device_ms + claim.forward_excess_ms:
+        if timing.busy_ms <= device_ms + claim.forward_excess_ms and _launched(timing, allowed):
             return None
         took += f" ({timing.busy_ms:.4g} ms of it on the device)"
     return (
         f"{timing.mode}: {interval.ratio:.3g}x is claimed, but by the judge's clock a call "
         f"{took}, at most {allowed:.4g} ms with what such a call takes besides"
     )
+
+
+def _launched(timing: Timing, allowed_ms: float) -> bool:
+    """Whether a call that takes longer than `allowed_ms` can have been launched that slowly, and no
+    more: then a unit of its calls is ordered behind a gate. Else it is timed by the wall clock, as
+    the judge's is, or the host does more than to order it."""
+    late_ms = timing.calls * ((timing.stopwatch_ms or 0.0) - allowed_ms)
+    return HOST_BOUND not in timing.flags and late_ms <= LONGEST_GATE_MS
 
 
 def _allowed_ms(reading: Timing, saved: float, device: Device) -> float:

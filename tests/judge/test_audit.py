@@ -392,6 +392,19 @@ def test_where_the_host_alone_was_slow_it_counts_how_long_the_device_was_busy() 
     assert complaint(claim(dataclasses.replace(honest, busy_ms=None), base, GPU)) is not None
 
 
+def test_a_host_that_takes_longer_than_any_launch_does_the_work_itself() -> None:
+    eager = timing(0.2, 0.2, stopwatch_ms=0.25, stopwatch_host_ms=0.05)
+    base = Baseline(timings={("eager", "forward"): eager})
+    # Units of 4 calls: 20 ms of the host are 5 for each of them.
+    launched = timing(0.2, 0.02, stopwatch_ms=5.0, busy_ms=0.06)
+    computed = dataclasses.replace(launched, stopwatch_ms=5.2)
+    assert complaint(claim(launched, base, GPU)) is None
+    assert complaint(claim(computed, base, GPU)) is not None
+    # Who is timed by the wall clock has to be as fast by the judge's.
+    by_wall = dataclasses.replace(launched, flags=("host_bound",))
+    assert complaint(claim(by_wall, base, GPU)) is not None
+
+
 def test_who_is_slow_but_for_the_device_is_as_slow_by_the_wall_clock_as_the_judge_saw() -> None:
     walls = {"reference_wall_ms": 0.22, "solution_wall_ms": 0.22}
     eager = timing(0.2, 0.2, stopwatch_ms=0.25, **walls)
