@@ -6,34 +6,17 @@ A rule returns a one-line complaint with the figure claimed and the figure found
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from harness.judge import clock
 from harness.judge.baseline import Baseline
 from harness.judge.device import Device
-from harness.judge.measure import ESCAPED_FLAG, HOST_BOUND, LAUNCH_BOUND
+from harness.judge.measure import ESCAPED_FLAG, LAUNCH_BOUND
 from harness.records import Epoch, Timing
 
 REFERENCE_SHARE = {"cuda": 0.10, "cpu": 0.50}  # a CPU is shared with everything else
 REFERENCE_SLACK_MS = {"cuda": 0.005, "cpu": 0.05}
-#: By the judge's clock: how much more than claimed a call may take, as a part of what is claimed to
-#: be left of the reference's (on a CPU all grows where others take their part: on two cores, honest
-#: solutions took up to 0.35 more in another worker).
-STOPWATCH_SLACK = {"cuda": 0.25, "cpu": 0.40}
-#: On CUDA, too: a part of what the reference's took, and some of the time that launches, caches and
-#: the driver's sampling take; together with the former no more than `STOPWATCH_SLACK` of all of it.
-STOPWATCH_SHARE, STOPWATCH_MS = 0.05, 0.1
-#: As a factor, for who does not claim for sure to be faster: where others have a part of the cores,
-#: some honest solution as fast as the reference was refused in every second run of the tests.
-PARITY_SLACK = {"cuda": math.inf, "cpu": 1.5}
-#: On CUDA: how much more of the host.
-STOPWATCH_HOST_MS = 0.05
-#: What a claim is not sure of is not claimed, up to this share of it: where others have a part of
-#: the cores, an honest 1.00 was read as 1.04, give or take 0.04. Whoever widens the interval to
-#: claim less gets no more than this by it.
-UNSURE_SHARE = 0.05
-LONGEST_GATE_MS = 20.0  # worker/meters.py
 UNCLOCKED = "unclocked"
 REFERENCE_FASTER = "reference_faster"
 SPARE_CORES = 0.5
@@ -119,73 +102,18 @@ def _units_ms(epochs: tuple[Epoch, ...], side: str) -> list[float]:
 
 
 def stopwatch(claim: Claim) -> str | None:
-    """By the judge's own clock the solution is as much faster than the reference as is claimed.
-
-    What both readings hold besides the call (new values, the sample) cancels: a call may take
-    what the reference's took, less the time that the claimed speedup saves, or more the time that
-    a claimed slowdown costs. Who does not claim for sure to be faster has little to gain, and gets
-    `PARITY_SLACK`; on a GPU, where the host may set the pace of a reading and not of a unit, he is
-    not asked. There a reading may also be long for the host alone, as where a call is launched from
-    Python: what counts then is how long the device was busy, unless the host did more than that."""
-    timing, readings = claim.timing, claim.baseline.stopwatches(claim.timing.mode)
-    found, interval = timing.stopwatch_ms, timing.interval
-    if not readings:
-        return None
-    ratio = interval.ratio * (1 - min(interval.half_width, UNSURE_SHARE))
-    allowed = max(_allowed_ms(reading, 1 - 1 / ratio, claim.device) for reading in readings)
-    allowed += claim.forward_excess_ms
-    if ratio <= 1:
-        allowed *= PARITY_SLACK[claim.device.type]
-    if found is not None and found <= allowed:
-        return None
-    took = "was not timed" if found is None else f"took {found:.4g} ms"
-    if timing.busy_ms is not None:
-        device_ms = max(_allowed_device_ms(reading, 1 - 1 / ratio) for reading in readings)
-        if timing.busy_ms <= device_ms + claim.forward_excess_ms and _launched(timing, allowed):
-            return None
-        took += f" ({timing.busy_ms:.4g} ms of it on the device)"
-    return (
-        f"{timing.mode}: {interval.ratio:.3g}x is claimed, but by the judge's clock a call "
-        f"{took}, at most {allowed:.4g} ms with what such a call takes besides"
-    )
+    """By the judge's own clock the solution is as much faster than the reference as is claimed."""
+    return clock.complaint(*_clocked(claim))
 
 
-def _launched(timing: Timing, allowed_ms: float) -> bool:
-    """Whether a call that takes longer than `allowed_ms` can have been launched that slowly, and no
-    more: then a unit of its calls is ordered behind a gate. Else it is timed by the wall clock, as
-    the judge's is, or the host does more than to order it."""
-    late_ms = timing.calls * ((timing.stopwatch_ms or 0.0) - allowed_ms)
-    return HOST_BOUND not in timing.flags and late_ms <= LONGEST_GATE_MS
+def asks_the_device(claim: Claim) -> bool:
+    """Whether how long the device was busy could decide about `stopwatch`."""
+    return clock.asks_the_device(*_clocked(claim))
 
 
-def _allowed_ms(reading: Timing, saved: float, device: Device) -> float:
-    """Milliseconds that a call may take by the judge's clock which claims to save a part of
-    `reading`'s, eager against itself. On CUDA never less than the host needs to order it."""
-    if device.type == "cpu":
-        return _left_ms(reading, saved) * (1 + STOPWATCH_SLACK["cpu"])
-    device_ms, host_ms = _allowed_device_ms(reading, saved), reading.stopwatch_host_ms
-    if host_ms is None:
-        return device_ms
-    return max(device_ms, host_ms * (1 + STOPWATCH_SLACK["cuda"]) + STOPWATCH_HOST_MS)
-
-
-def _allowed_device_ms(reading: Timing, saved: float) -> float:
-    """The same on CUDA, where the device alone sets the pace. The slack of a long call is small:
-    a quarter of all of it would let who is four times as fast claim anything."""
-    assert reading.stopwatch_ms is not None
-    left_ms, part = _left_ms(reading, saved), STOPWATCH_SLACK["cuda"]
-    long_ms = part * left_ms + STOPWATCH_SHARE * reading.stopwatch_ms + STOPWATCH_MS
-    return left_ms + min(part * reading.stopwatch_ms, long_ms)
-
-
-def _left_ms(reading: Timing, saved: float) -> float:
-    """What is left of `reading`'s, of which no more can be saved than it took: in caches that are
-    warm, and where processor time counts, it may take less than the units did."""
-    assert reading.stopwatch_ms is not None
-    call_ms = min(_units_ms(reading.epochs, "solution_ms"))  # a reading is the least of some, too
-    if saved > 0:
-        call_ms = min(call_ms, reading.stopwatch_ms)
-    return reading.stopwatch_ms - call_ms * saved
+def _clocked(claim: Claim) -> tuple[Timing, list[Timing], str, float]:
+    readings = claim.baseline.stopwatches(claim.timing.mode)
+    return claim.timing, readings, claim.device.type, claim.forward_excess_ms
 
 
 def forward_excess_ms(timings: Mapping[str, Timing], baseline: Baseline) -> float:
@@ -197,12 +125,11 @@ def forward_excess_ms(timings: Mapping[str, Timing], baseline: Baseline) -> floa
     return max(0.0, own.stopwatch_ms - min(r.stopwatch_ms or 0.0 for r in readings))
 
 
-def unclocked(mode: str, baseline: Baseline, device: Device) -> list[str]:
-    """The flag `MODE:unclocked` where `stopwatch` could refute no claim at all: a call is so short
-    beside what else a reading holds that the reference itself would pass as infinitely fast."""
-    readings = baseline.stopwatches(mode)
-    blind = [r for r in readings if (r.stopwatch_ms or 0.0) <= _allowed_ms(r, 1.0, device)]
-    return [f"{mode}:{UNCLOCKED}"] if blind else []
+def unclocked(claim: Claim) -> list[str]:
+    """The flag `MODE:unclocked` where `stopwatch` could refute no claim at all."""
+    timing, readings, kind, _ = _clocked(claim)
+    sees = all(clock.sees(reading, timing, kind) for reading in readings)
+    return [] if sees else [f"{timing.mode}:{UNCLOCKED}"]
 
 
 def cores(claim: Claim) -> str | None:
@@ -262,11 +189,12 @@ def complaint(claim: Claim) -> str | None:
     return next((text for rule in RULES if (text := rule(claim))), None)
 
 
-def with_earned_walls(timing: Timing, baseline: Baseline) -> Timing:
-    """`timing` with times by the wall clock that earn nothing: the solution's no less than its
+def with_earned_walls(claim: Claim) -> Timing:
+    """The timing with times by the wall clock that earn nothing: the solution's no less than its
     calls take, the reference's no more than where no solution is loaded. What the solution's
     launches take beyond its calls stays a claim, but where the judge's clock found a call to be
     long, and only the device short: then it is what the clock shows."""
+    timing, baseline = claim.timing, claim.baseline
     own, theirs = timing.solution_wall_ms, timing.reference_wall_ms
     walls = [t.reference_wall_ms for t in baseline.of_this_run(timing.mode)]
     known = [ms for ms in walls if ms is not None]
@@ -274,24 +202,26 @@ def with_earned_walls(timing: Timing, baseline: Baseline) -> Timing:
         return timing
     return dataclasses.replace(
         timing,
-        solution_wall_ms=max(own, timing.solution_ms, _seen_wall_ms(timing, baseline, min(known))),
+        solution_wall_ms=max(own, timing.solution_ms, _seen_wall_ms(claim, min(known))),
         reference_wall_ms=min(theirs, max(known)),
     )
 
 
-def _seen_wall_ms(timing: Timing, baseline: Baseline, known_ms: float) -> float:
+def _seen_wall_ms(claim: Claim, known_ms: float) -> float:
     """What a call took by the judge's clock, less what a reading holds besides, where only the
     device was found to be fast; else 0. Not of `backward`: its readings begin with a forward."""
-    if timing.busy_ms is None or timing.stopwatch_ms is None or timing.mode == "backward":
+    timing, readings, _, _ = _clocked(claim)
+    if timing.mode == "backward" or not clock.slow(*_clocked(claim)):
         return 0.0
-    besides = [(r.stopwatch_ms or 0.0) - known_ms for r in baseline.stopwatches(timing.mode)]
-    return timing.stopwatch_ms - max([0.0, *besides])
+    besides_ms = max((reading.stopwatch_ms or 0.0) - known_ms for reading in readings)
+    return (timing.stopwatch_ms or 0.0) - max(0.0, besides_ms)
 
 
-def launch_bound(timing: Timing) -> list[str]:
+def launch_bound(claim: Claim) -> list[str]:
     """The flag `MODE:launch_bound` where the judge's clock found a call to be long, and only the
     device short; whatever is claimed of launches."""
-    return [f"{timing.mode}:{LAUNCH_BOUND}"] if timing.busy_ms is not None else []
+    slow = claim.device.type == "cuda" and clock.slow(*_clocked(claim))
+    return [f"{claim.timing.mode}:{LAUNCH_BOUND}"] if slow else []
 
 
 def beats_limit(timing: Timing, limit_ms: float) -> list[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from harness.judge import clock
 from harness.judge.context import Context
 from harness.judge.limit import Step
 from harness.judge.measure import time_mode
@@ -140,7 +141,7 @@ class _Baselines:
     def measure(self, name: str, *, again: bool = False) -> None:
         """One baseline in a worker of its own; its timings are kept only if all modes work.
         `again`: for what the machine gives now, in as many epochs as a solution's."""
-        settings, timings = self.context.settings, {}
+        settings, timings, kind = self.context.settings, {}, self.context.device.type
         label = f"{self.subject.problem.name}--{name}"
         with self.context.worker(label, salt="baseline", trusted=True) as worker:
             prepare(self.context, worker, self.subject)
@@ -156,6 +157,7 @@ class _Baselines:
                     settings=settings,
                     renewal=self.subject.renewal,
                     overhead_ms=self.found.overhead_ms,
+                    asks=lambda timing: name == EAGER and clock.blind(timing, kind),
                     note=lambda text: self.note(f"{name}, {text}"),
                 )
         self.found = dataclasses.replace(self.found, timings=self.found.timings | timings)

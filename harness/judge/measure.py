@@ -24,9 +24,9 @@ from harness.judge.stopwatch import Examiner, Inputs
 from harness.mixing import Renewal
 from harness.records import Block, Epoch, Timing
 
-MIN_CUDA_UNIT_MS = 0.03  # twenty null kernels under an event pair (TIMING.md, constant)
+MIN_CUDA_UNIT_MS = 0.1  # where a unit begins and ends is known to a tenth of a microsecond or two
 MIN_CPU_UNIT_MS = 0.5
-MAX_SETS = 32
+MAX_SETS = 64
 MAX_CPU_SETS = 256
 #: Blocks of an epoch take about this long. Epochs count, not blocks; and before each unit of a long
 #: call its inputs are written anew, which takes longer than the call.
@@ -96,14 +96,15 @@ def time_mode(
     renewal: Renewal,
     overhead_ms: float = 0.0,
     examiner: Examiner | None = None,
-    doubts: Callable[[Timing], bool] = lambda timing: False,
+    asks: Callable[[Timing], bool] = lambda timing: False,
     note: Callable[[str], None] = lambda text: None,
 ) -> Timing:
     """Time one mode until its interval is narrow enough or its budget is spent.
 
     `renewal`: how calls may get new values. `overhead_ms`: what an event pair costs, measured
     where no solution was loaded. `examiner` gets to see timed calls that are chosen after they
-    have been made. `doubts`: whether the judge's clock (`stopwatch_ms`) speaks against the claim.
+    have been made. `asks`: whether it is to be found out how long the device was busy, by what the
+    judge's clock says of it (`stopwatch_ms`); not for a quick look.
     Raises as `Worker.ask` does, and whatever `examiner` raises.
     """
     cuda = device.type == "cuda"
@@ -139,6 +140,16 @@ def time_mode(
             note(f"{mode}: epoch {len(timing.epochs)}")
             if enough(timing, steps, settings, time.monotonic() - began):
                 break
+
+    def clocked(reading: stopwatch.Reading) -> Timing:
+        return dataclasses.replace(
+            timing,
+            stopwatch_ms=reading.call_ms,
+            stopwatch_host_ms=reading.host_ms,
+            busy_ms=reading.busy_ms,
+            cores=reading.cores,
+        )
+
     reading = stopwatch.read(
         worker,
         mode,
@@ -147,17 +158,11 @@ def time_mode(
         device=device,
         timeout_s=settings.call_timeout_s,
         examiner=examiner,
-        doubts=lambda call_ms: doubts(dataclasses.replace(timing, stopwatch_ms=call_ms)),
+        asks=lambda reading: not settings.quick and asks(clocked(reading)),
     )
     unsettled = timing.interval.half_width > SETTLED_HALF_WIDTH and UNSTABLE not in timing.flags
-    return dataclasses.replace(
-        timing,
-        stopwatch_ms=reading.call_ms,
-        stopwatch_host_ms=reading.host_ms,
-        busy_ms=reading.busy_ms,
-        cores=reading.cores,
-        flags=(*timing.flags, *((UNSTABLE,) if unsettled else ())),
-    )
+    flags = (*timing.flags, *((UNSTABLE,) if unsettled else ()))
+    return dataclasses.replace(clocked(reading), flags=flags)
 
 
 def _host_flags(

@@ -160,8 +160,8 @@ class Timer:
         self.number += 1
         seeds = self.pool.seeds
         self.held = mixes(self.mix_seed + self.number, seeds, len(self.sets), mix=self.mix)
-        for calls, (first, mix) in zip(self.sets, self.held, strict=True):
-            self.pool.fill(calls.inputs, first, mix)
+        self.pool.fill(self.held)
+        for calls, (_, mix) in zip(self.sets, self.held, strict=True):
             calls.renew_grads(mix.grads)
 
     def touch(self) -> None:
@@ -170,8 +170,7 @@ class Timer:
         self.number += 1
         before, seeds = self.held, self.pool.seeds
         self.held = touches(self.mix_seed + self.number, before, seeds)
-        for calls, (first, mix), (_, old) in zip(self.sets, self.held, before, strict=True):
-            self.pool.touch(calls.inputs, first, old, mix)
+        self.pool.touch(before, self.held)
 
     def settle(self, mix_seed: int) -> None:
         """Give every input set the values that `stopwatch` with `touch` then changes in part."""
@@ -259,6 +258,7 @@ class Timer:
             spacers.append(torch.empty(size, dtype=torch.uint8, device=self.instance.device))
             placed[i] = self._place(mode, i, grad_seeds[i])
         self.sets = [placed[i] for i in range(len(grad_seeds))]
+        self.pool.serve([calls.inputs for calls in self.sets])
         for side in shuffle.sample((self.reference, self.candidate), 2):
             for calls in self.sets:
                 side.run(mode, calls, side.prepare(mode, calls))

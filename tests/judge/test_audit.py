@@ -252,14 +252,14 @@ def test_times_by_the_wall_clock_are_held_to_what_is_known(
 ) -> None:
     eager = timing(2.0, 2.0, reference_wall_ms=2.5, solution_wall_ms=2.5)
     base = Baseline(timings={("eager", "forward"): eager})
-    found = audit.with_earned_walls(timing(2.0, 1.0, **claimed_ms), base)
+    found = audit.with_earned_walls(claim(timing(2.0, 1.0, **claimed_ms), base))
     assert found.wall_speedup == pytest.approx(shown)
     slow = timing(2.0, 2.0, reference_wall_ms=1e6, solution_wall_ms=1e6)
     kept = dataclasses.replace(
         base, timings=base.timings | {("default", "forward"): slow}, kept=frozenset({"default"})
     )  # of an earlier run: no claim is held against that
-    assert audit.with_earned_walls(timing(2.0, 1.0, **claimed_ms), kept) == found
-    alone = audit.with_earned_walls(timing(2.0, 1.0, **claimed_ms), Baseline())
+    assert audit.with_earned_walls(claim(timing(2.0, 1.0, **claimed_ms), kept)) == found
+    alone = audit.with_earned_walls(claim(timing(2.0, 1.0, **claimed_ms)))
     assert alone.reference_wall_ms == claimed_ms["reference_wall_ms"]
 
 
@@ -312,7 +312,7 @@ def test_a_reading_that_is_mostly_not_the_call_still_refutes_what_it_can(dev: De
     base = clocked(2.0, 3.5)
     assert complaint(claim(timing(2.0, 0.1, stopwatch_ms=3.5), base, dev)) is not None
     assert complaint(claim(timing(2.0, 0.1, stopwatch_ms=2.2), base, dev)) is None
-    assert audit.unclocked("forward", base, dev) == []
+    assert audit.unclocked(claim(timing(2.0, 0.1), base, dev)) == []
 
 
 def test_a_short_call_on_a_gpu_gets_a_quarter_of_the_references_reading() -> None:
@@ -357,8 +357,9 @@ def test_a_cpu_of_which_others_have_their_part_gets_more_slack() -> None:
 def test_a_call_that_is_lost_in_the_reading_is_said_to_be_unclocked() -> None:
     base = clocked(2.0, 20.0)
     assert complaint(claim(timing(2.0, 0.1, stopwatch_ms=20.0), base)) is None
-    assert audit.unclocked("forward", base, CPU) == ["forward:unclocked"]
-    assert audit.unclocked("backward", base, CPU) == []
+    assert audit.unclocked(claim(timing(2.0, 0.1), base)) == ["forward:unclocked"]
+    backward = dataclasses.replace(timing(2.0, 0.1), mode="backward")
+    assert audit.unclocked(claim(backward, base)) == []
 
 
 def test_on_a_gpu_the_host_may_need_what_it_needs_and_no_claim_is_refused_for_that() -> None:
@@ -373,9 +374,9 @@ def test_on_a_gpu_the_host_may_need_what_it_needs_and_no_claim_is_refused_for_th
     # As slow as the reference: seen only where the device sets the pace.
     bent = timing(0.2, 0.02, stopwatch_ms=0.25)
     assert complaint(claim(bent, hosted(0.1), GPU)) is not None
-    assert audit.unclocked("forward", hosted(0.1), GPU) == []
+    assert audit.unclocked(claim(bent, hosted(0.1), GPU)) == []
     assert complaint(claim(bent, hosted(0.2), GPU)) is None
-    assert audit.unclocked("forward", hosted(0.2), GPU) == ["forward:unclocked"]
+    assert audit.unclocked(claim(bent, hosted(0.2), GPU)) == ["forward:unclocked"]
 
 
 def test_where_the_host_alone_was_slow_it_counts_how_long_the_device_was_busy() -> None:
@@ -409,22 +410,19 @@ def test_who_is_slow_but_for_the_device_is_as_slow_by_the_wall_clock_as_the_judg
     walls = {"reference_wall_ms": 0.22, "solution_wall_ms": 0.22}
     eager = timing(0.2, 0.2, stopwatch_ms=0.25, **walls)
     base = Baseline(timings={("eager", "forward"): eager})
-    claimed_ms = {"reference_wall_ms": 0.22, "solution_wall_ms": 0.03}
-    hidden = timing(0.2, 0.02, stopwatch_ms=9.03, busy_ms=0.03, **claimed_ms)
-    shown = audit.with_earned_walls(hidden, base)
-    assert shown.solution_wall_ms == pytest.approx(9.0)
-    assert audit.with_earned_walls(shown, base) == shown
+    walls["solution_wall_ms"] = 0.03
+    hidden = claim(timing(0.2, 0.02, stopwatch_ms=4.03, busy_ms=0.03, **walls), base, GPU)
+    assert audit.with_earned_walls(hidden).solution_wall_ms == pytest.approx(4.0)
     assert audit.launch_bound(hidden) == ["forward:launch_bound"]
-    said = dataclasses.replace(hidden, solution_wall_ms=9.5)  # more than that is claimed
-    assert audit.with_earned_walls(said, base).solution_wall_ms == 9.5
-    behind = dataclasses.replace(hidden, mode="backward")  # a forward, which may be slow
+    said = dataclasses.replace(hidden.timing, solution_wall_ms=9.5)  # more than that is claimed
+    assert audit.with_earned_walls(claim(said, base, GPU)).solution_wall_ms == 9.5
+    # A backward's reading begins with a forward, which may be slow.
+    behind = dataclasses.replace(hidden.timing, mode="backward")
     after = Baseline(timings={("eager", "backward"): eager})
-    assert audit.with_earned_walls(behind, after).solution_wall_ms == 0.03
-    unclocked = Baseline(timings={("eager", "forward"): timing(0.2, 0.2, **walls)})
-    assert audit.with_earned_walls(hidden, unclocked).solution_wall_ms == pytest.approx(9.03)
-    unasked = dataclasses.replace(hidden, busy_ms=None)
-    assert audit.with_earned_walls(unasked, base).solution_wall_ms == 0.03
-    assert audit.launch_bound(unasked) == []
+    assert audit.with_earned_walls(claim(behind, after, GPU)).solution_wall_ms == 0.03
+    fast = claim(dataclasses.replace(hidden.timing, stopwatch_ms=0.09), base, GPU)
+    assert audit.with_earned_walls(fast).solution_wall_ms == 0.03
+    assert audit.launch_bound(fast) == []
 
 
 def test_a_solution_that_the_judge_did_not_time_is_refused_where_the_reference_was() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import math
 import time
@@ -331,7 +332,10 @@ def test_what_the_host_needs_is_asked_only_where_no_solution_is_loaded(
 
 
 class Driver:
-    """NVML of a card that is busy for a part of the time, or that does not tell."""
+    """NVML of a card that is busy for a part of the time, or that does not tell: a sample every
+    ten milliseconds."""
+
+    NVML_GPU_UTILIZATION_SAMPLES = 1
 
     class NVMLError(Exception):
         pass
@@ -339,15 +343,16 @@ class Driver:
     def __init__(self, percent: int | None) -> None:
         self.percent = percent
 
-    def nvmlDeviceGetUtilizationRates(self, handle: str) -> SimpleNamespace:
-        if self.percent is None:
+    def nvmlDeviceGetSamples(self, handle: str, kind: int, last_us: int) -> tuple[int, list[Any]]:
+        now_us = time.monotonic_ns() // 10_000_000 * 10_000
+        if self.percent is None or now_us <= last_us:
             raise self.NVMLError
-        return SimpleNamespace(gpu=self.percent)
+        value = SimpleNamespace(uiVal=self.percent)
+        return 1, [SimpleNamespace(timeStamp=now_us, sampleValue=value)]
 
 
 def on_card(monkeypatch: pytest.MonkeyPatch, card: tuple[Driver, str] | None) -> None:
-    monkeypatch.setattr(stopwatch, "BUSY_S", 0.1)
-    monkeypatch.setattr(stopwatch, "BUSY_SETTLE_S", 0.04)
+    monkeypatch.setattr(stopwatch, "BUSY_S", 10.0 if card and card[0].percent is not None else 0.1)
     monkeypatch.setattr(nvml, "card", lambda uuid: contextlib.nullcontext(card))
 
 
@@ -357,14 +362,13 @@ def test_the_device_is_asked_where_the_clock_speaks_against_a_claim(
 ) -> None:
     on_card(monkeypatch, (Driver(percent), "card"))
     worker, eyes = Fake(reference_ms=0.05, candidate_ms=0.05), Eyes()
-    found = timing(worker, GPU, examiner=eyes, doubts=lambda timing: True)
+    found = timing(worker, GPU, examiner=eyes, asks=lambda timing: True)
     assert found.stopwatch_ms is not None
     assert found.busy_ms is not None
-    if percent:
-        each_ms = 5 / (worker.passes * worker.sets)  # the worker sleeps for so long, at least
-        assert found.busy_ms >= each_ms
-    else:
-        assert found.busy_ms == 0.0
+    each_ms = 5 / (worker.passes * worker.sets)  # the worker sleeps for so long, at least
+    # A share is told in steps: of a solution the end counts that is in nobody's interest.
+    assert found.busy_ms >= each_ms * (percent / 100 + stopwatch.BUSY_STEP)
+    assert percent or found.busy_ms < found.stopwatch_ms
     # Calls of those readings are looked at too: who leaves them out is idle, and wrong.
     orders = [arguments for order, arguments in worker.orders if order == "stopwatch"]
     later = {order["sample_seed"] for order in orders[stopwatch.READINGS :]}
@@ -372,12 +376,19 @@ def test_the_device_is_asked_where_the_clock_speaks_against_a_claim(
     assert len(looked & later) == stopwatch.BUSY_EXAMINED
 
 
+def test_of_the_reference_the_least_counts_that_the_device_was_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on_card(monkeypatch, (Driver(0), "card"))
+    assert timing(Fake(), GPU, asks=lambda timing: True).busy_ms == 0.0
+
+
 @pytest.mark.parametrize("card", [None, (Driver(None), "card")], ids=["no driver", "not told"])
 def test_where_the_driver_tells_nothing_the_clock_stands(
     monkeypatch: pytest.MonkeyPatch, card: tuple[Driver, str] | None
 ) -> None:
     on_card(monkeypatch, card)
-    found = timing(Fake(), GPU, examiner=Eyes(), doubts=lambda timing: True)
+    found = timing(Fake(), GPU, examiner=Eyes(), asks=lambda timing: True)
     assert found.busy_ms is None
     assert found.stopwatch_ms is not None
 
@@ -386,14 +397,16 @@ def test_the_device_is_not_asked_without_need(monkeypatch: pytest.MonkeyPatch) -
     on_card(monkeypatch, (Driver(50), "card"))
     seen: list[float | None] = []
 
-    def doubts(of: Timing) -> bool:
+    def asks(of: Timing) -> bool:
         seen.append(of.stopwatch_ms)
         return False
 
-    found = timing(Fake(), GPU, examiner=Eyes(), doubts=doubts)
+    found = timing(Fake(), GPU, examiner=Eyes(), asks=asks)
     assert found.busy_ms is None
     assert seen == [found.stopwatch_ms]
-    assert timing(Fake(), CPU, examiner=Eyes(), doubts=lambda timing: True).busy_ms is None
+    assert timing(Fake(), CPU, examiner=Eyes(), asks=lambda timing: True).busy_ms is None
+    quick = dataclasses.replace(SETTINGS, quick=True)
+    assert timing(Fake(), GPU, settings=quick, asks=lambda timing: True).busy_ms is None
 
 
 def test_without_mixing_no_draw_is_mixed() -> None:
