@@ -37,8 +37,8 @@ def complaint(timing: Timing, readings: list[Timing], kind: str, excess_ms: floa
 
     Who does not claim for sure to be faster has little to gain, and gets `PARITY_SLACK`; on a GPU,
     where the host may set the pace of a reading and not of a unit, he is not asked. There a reading
-    may also be long for the host alone, as where a call is launched from Python: then, and where
-    the clock is blind, it counts how long the device was busy, unless the host did more than that."""
+    may also be long for the host alone, as where a call is launched from Python: then, if the host
+    did no more than that, and where the clock is blind, it counts how long the device was busy."""
     if not readings:
         return None
     found, ratio = timing.stopwatch_ms, _sure_ratio(timing)
