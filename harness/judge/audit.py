@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from harness.judge import clock
 from harness.judge.baseline import Baseline
 from harness.judge.device import Device
-from harness.judge.measure import ESCAPED_FLAG
+from harness.judge.measure import ESCAPED_FLAG, LAUNCH_BOUND
 from harness.records import Timing
 
 REFERENCE_SHARE = {"cuda": 0.10, "cpu": 0.50}  # a CPU is shared with everything else
 REFERENCE_SLACK_MS = {"cuda": 0.005, "cpu": 0.05}
 UNCLOCKED = "unclocked"
+REFERENCE_FASTER = "reference_faster"
 SPARE_CORES = 0.5
 FLOOR_SHARE = 0.95  # of the pins' bandwidth: nothing moves bytes faster
 BEATS_LIMIT = "beats_limit"
@@ -75,6 +76,16 @@ def reference_times(claim: Claim) -> str | None:
         f"{timing.mode}: the reference took {timing.reference_ms:.4g} ms beside the solution, "
         f"{max(known):.4g} ms alone"
     )
+
+
+def reference_faster(claim: Claim) -> list[str]:
+    """The flag `MODE:reference_faster` where the reference takes less beside the solution than
+    alone, by more than it may take longer. That costs the solution; but who makes both sides' times
+    shorter keeps the ratio, and shows a larger share of the limit."""
+    timing, kind = claim.timing, claim.device.type
+    known = claim.baseline.reference_ms(timing.mode)
+    least_ms = min(known, default=0.0) / (1 + REFERENCE_SHARE[kind]) - REFERENCE_SLACK_MS[kind]
+    return [f"{timing.mode}:{REFERENCE_FASTER}"] if timing.reference_ms < least_ms else []
 
 
 def stopwatch(claim: Claim) -> str | None:
@@ -165,10 +176,12 @@ def complaint(claim: Claim) -> str | None:
     return next((text for rule in RULES if (text := rule(claim))), None)
 
 
-def with_earned_walls(timing: Timing, baseline: Baseline) -> Timing:
-    """`timing` with times by the wall clock that earn nothing: the solution's no less than its
+def with_earned_walls(claim: Claim) -> Timing:
+    """The timing with times by the wall clock that earn nothing: the solution's no less than its
     calls take, the reference's no more than where no solution is loaded. What the solution's
-    launches take beyond its calls stays a claim."""
+    launches take beyond its calls stays a claim, but where the judge's clock found a call to be
+    long, and only the device short: then it is what the clock shows."""
+    timing, baseline = claim.timing, claim.baseline
     own, theirs = timing.solution_wall_ms, timing.reference_wall_ms
     walls = [t.reference_wall_ms for t in baseline.of_this_run(timing.mode)]
     known = [ms for ms in walls if ms is not None]
@@ -176,9 +189,26 @@ def with_earned_walls(timing: Timing, baseline: Baseline) -> Timing:
         return timing
     return dataclasses.replace(
         timing,
-        solution_wall_ms=max(own, timing.solution_ms),
+        solution_wall_ms=max(own, timing.solution_ms, _seen_wall_ms(claim, min(known))),
         reference_wall_ms=min(theirs, max(known)),
     )
+
+
+def _seen_wall_ms(claim: Claim, known_ms: float) -> float:
+    """What a call took by the judge's clock, less what a reading holds besides, where only the
+    device was found to be fast; else 0. Not of `backward`: its readings begin with a forward."""
+    timing, readings, _, _ = _clocked(claim)
+    if timing.mode == "backward" or not clock.slow(*_clocked(claim)):
+        return 0.0
+    besides_ms = max((reading.stopwatch_ms or 0.0) - known_ms for reading in readings)
+    return (timing.stopwatch_ms or 0.0) - max(0.0, besides_ms)
+
+
+def launch_bound(claim: Claim) -> list[str]:
+    """The flag `MODE:launch_bound` where the judge's clock found a call to be long, and only the
+    device short; whatever is claimed of launches."""
+    slow = claim.device.type == "cuda" and clock.slow(*_clocked(claim))
+    return [f"{claim.timing.mode}:{LAUNCH_BOUND}"] if slow else []
 
 
 def beats_limit(timing: Timing, limit_ms: float) -> list[str]:
@@ -191,11 +221,13 @@ def beats_limit(timing: Timing, limit_ms: float) -> list[str]:
 def moved_work(timings: dict[str, Timing]) -> list[str]:
     """The flag `work_moved` where a phase does work of another's; no fault, but the headline
     is forward_backward then."""
-    if not {"forward_train", "backward", "forward_backward"} <= set(timings):
+    if not {"forward_train", "backward"} <= set(timings):
         return []
-    train, both = timings["forward_train"], timings["forward_backward"]
-    parts = train.solution_ms + timings["backward"].solution_ms
+    train, both = timings["forward_train"], timings.get("forward_backward")
     heavier = train.solution_ms > MOVED_TRAIN * train.reference_ms
+    if both is None:
+        return [WORK_MOVED] if heavier else []
+    parts = train.solution_ms + timings["backward"].solution_ms
     uneven = abs(parts / both.solution_ms - 1) > MOVED_SUM
     # The reference's own parts may not add up either, where launches overlap.
     own = train.reference_ms + timings["backward"].reference_ms

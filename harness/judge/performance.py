@@ -121,8 +121,9 @@ def hold(case: Case, phase: Progress, found: Findings, note: Note) -> None:
         limit_ms = sum(case.baseline.limit_ms(step) for step in steps)
         found.flags += audit.beats_limit(timing, limit_ms)
         claim = _on_current_baseline(case, _claim(case, timing, found))
-        found.timings[mode] = audit.with_earned_walls(timing, claim.baseline)
+        found.timings[mode] = audit.with_earned_walls(claim)
         found.flags += audit.unclocked(claim)
+        found.flags += audit.launch_bound(claim) + audit.reference_faster(claim)
         if complaint := audit.complaint(claim):
             raise _rejected(complaint)
 
