@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -109,10 +108,7 @@ def _mend(path: Path) -> None:
         elif table.bad:
             partial = path.with_name(f"{path.name}.partial")
             files.write(partial, "ab", table.bad.rstrip(b"\n") + b"\n")
-            whole = path.with_name(f".{path.name}.{os.getpid()}")
-            files.write(whole, "wb", table.good)
-            shutil.copymode(path, whole)
-            whole.replace(path)
+            files.replace(path, table.good)
             count = _lines(table.bad)
             _log.warning("%s: %d damaged line(s) set aside in %s", path, count, partial.name)
 

@@ -47,7 +47,10 @@ NAMES = [
     "carriage\ralone",
     "'quoted'",
     '"',
-    "=1+1",
+    *(f"{first}1+1" for first in "=+-@\t\n ＝"),
+    "'=1+1",
+    "''=1+1",
+    "'",
     "тест ® 测试",
     "-",
     "#",
@@ -125,6 +128,21 @@ def test_a_row_reads_back_identically_whatever_a_device_is_called(
     results.append(path, make())
     assert read(path) == [row.flat(), make().flat()]
     assert results.read(path)["device_name"].tolist() == [name, "H100"]
+
+
+@pytest.mark.parametrize("text", ["=c|' /C calc'!A", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "＝1"])
+def test_no_text_stands_in_the_file_as_a_formula(tmp_path: Path, text: str) -> None:
+    """Solutions are named by whoever sends them, and messages quote them."""
+    verdict = Verdict(status=Status.CRASH, phase=Phase.TIME, message=text)
+    row = make(device=text, problem=text, solution=text, verdict=verdict, log=text)
+    row = dataclasses.replace(row, error_ratio=-1.5)
+    results.append(tmp_path / "x.csv", row)
+    with (tmp_path / "x.csv").open(newline="") as file:
+        (cells,) = csv.DictReader(file)
+    marked = [name for name, cell in cells.items() if cell == f"'{text}"]
+    assert marked == ["problem", "solution", "device_name", "message", "log"]
+    assert cells["error_ratio"] == "-1.5"
+    assert read(tmp_path / "x.csv") == [row.flat()]
 
 
 def test_any_csv_reader_understands_the_file(tmp_path: Path) -> None:
