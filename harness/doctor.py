@@ -29,6 +29,7 @@ from harness.judge.context import COMPILER_BYTES
 from harness.judge.device import Device
 from harness.judge.sandbox import WorkerCrash, WorkerFault, WorkerLied, WorkerTimeout
 from harness.judge.toolchain import Toolchain
+from harness.wording import counted
 
 OLDEST_TORCH = (2, 6)
 LITTLE_DISK_BYTES = 2 << 30  # a dozen built extensions, the compiler's temporaries
@@ -116,7 +117,7 @@ def _room(machine: Machine) -> Iterator[Finding]:
     busy = load > cores / 2 and not machine.cuda
     state = State.WARNING if busy else State.OK
     remedy = "end other programs: times on a CPU would be theirs too" if busy else ""
-    yield finding("CPU", state, f"{cores} cores, load {load:.1f}", remedy)
+    yield finding("CPU", state, f"{counted(cores, 'core')}, load {load:.1f}", remedy)
 
 
 def _folders(machine: Machine) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ from harness.judge.outcomes import DOUBTFUL, MEANING, Finding, Outcome
 from harness.judge.reference import Reference, settle_heap
 from harness.problem import Instance
 from harness.report import one_line
+from harness.wording import counted
 
 SIZE = "smoke"  # where a problem has it: large enough for means to average out
 
@@ -97,7 +98,7 @@ def _line(fitness: Fitness, *, strict: bool) -> str:
         return f"{start}: {one_line(fitness.fault)}"
     counts = Counter(finding.outcome for finding in fitness.findings)
     told = ", ".join(f"{counts[o]} {o.value}" for o in Outcome if counts[o])
-    return f"{start}: of {len(fitness.findings)} mutants {told}"
+    return f"{start}: of {counted(len(fitness.findings), 'mutant')} {told}"
 
 
 def _table(fitness: Fitness) -> Table:

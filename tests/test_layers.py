@@ -67,7 +67,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("meanings",),
     ("cuda_ipc", "records", "dispatch"),
     ("arguments", "slots", "backlog", "devices"),
-    ("stats", "errors", "cpu", "findings", "wire", "nvml"),
+    ("stats", "errors", "cpu", "findings", "wire", "nvml", "wording"),
     ("__init__", "judge.__init__", "worker.__init__"),
 )
 #: The package's face loads the interface when it is asked for; nothing else may look up.

@@ -8,6 +8,7 @@ import fcntl
 import logging
 import multiprocessing
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -271,7 +272,7 @@ def test_a_damaged_tail_is_left_out_by_who_reads_and_set_aside_by_who_writes(
         file.write(damage)
     before = path.read_bytes()
     assert read(path) == rows
-    assert "damaged line(s) left out" in caplog.text
+    assert re.search(r"\d damaged lines? left out", caplog.text)
     assert (path.read_bytes(), list(tmp_path.iterdir())) == (before, [path])
     results.append(path, make(solution="next"))
     assert (tmp_path / "x.csv.partial").read_bytes().strip(b"\n") == damage.strip(b"\n")

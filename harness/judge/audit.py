@@ -14,6 +14,7 @@ from harness.judge.baseline import Baseline
 from harness.judge.device import Device
 from harness.judge.measure import ESCAPED_FLAG
 from harness.records import Epoch, Timing
+from harness.wording import counted
 
 REFERENCE_SHARE = {"cuda": 0.10, "cpu": 0.50}  # a CPU is shared with everything else
 REFERENCE_SLACK_MS = {"cuda": 0.005, "cpu": 0.05}
@@ -185,7 +186,7 @@ def cores(claim: Claim) -> str | None:
         return None
     return (
         f"{timing.mode}: {timing.cores:.1f} cores were busy in the worker's processes, "
-        f"where {threads} thread(s) are given to both sides"
+        f"where both sides are given {counted(threads, 'thread')}"
     )
 
 
