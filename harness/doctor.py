@@ -143,7 +143,7 @@ def _temporary() -> Finding:
     try:
         folder = Path(tempfile.gettempdir())
     except FileNotFoundError as error:
-        return finding(name, State.MISSING, error.strerror, remedy)
+        return finding(name, State.MISSING, error.strerror or str(error), remedy)
     asked = os.environ.get("TMPDIR")
     if asked and Path(asked).absolute() != folder:
         detail = f"{folder}, since TMPDIR, which is {asked}, is full or cannot be written"
