@@ -52,6 +52,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("lines", "files", "source", "config"),
     ("worker.__main__", "worker.replay", "worker.preload"),
     ("worker.session",),
+    ("worker.session_timing", "worker.session_profiling"),
+    ("worker.session_state",),
     ("worker.timing", "worker.memory", "worker.nsight"),
     ("worker.meters", "worker.pool"),
     ("worker.calls", "worker.loading", "worker.building"),
