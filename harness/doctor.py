@@ -103,7 +103,7 @@ def _device(machine: Machine) -> Iterator[Finding]:
         yield finding("device", State.OK, detail)
     else:
         detail = f"{machine.device.name}; no GPU can be used: CUDA solutions are skipped"
-        remedy = "install an NVIDIA driver and check nvidia-smi"
+        remedy = "where there is a GPU: install its driver, and check with nvidia-smi"
         if torch.version.cuda is None and torch.version.hip is None:
             remedy = "where there is a GPU: pip install --force-reinstall torch"
         yield finding("device", State.WARNING, detail, remedy)

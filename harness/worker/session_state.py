@@ -36,6 +36,11 @@ class State:
     order: dict[str, Any] = field(default_factory=dict)
     past: list[dict[str, Any]] = field(default_factory=list)
 
+    @property
+    def file(self) -> Path:
+        """Where the solution is executed from."""
+        return self.folder / self.builder.source_name
+
     def remember(self, order: dict[str, Any]) -> None:
         """Keep what another process would have to be told to be where this one is."""
         if order["order"] in ("build", "prepare", "load"):
