@@ -36,7 +36,8 @@ MEANING: dict[Status, tuple[str, str]] = {
     ),
     Status.CONTRACT_ERROR: (
         "the file does not have the form of a solution",
-        "define ModelNew with Model's constructor and forward arguments, and its parameters",
+        "mend what the message names; ModelNew has Model's constructor and forward arguments, and "
+        "its parameters",
     ),
     Status.RUNTIME_ERROR: (
         "a call raised",

@@ -28,7 +28,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.case",),
     ("judge.kept",),
     ("judge.outcomes",),
-    ("judge.mutants",),
+    ("judge.mutants", "judge.stages"),
     ("judge.survey",),
     ("judge.passes", "judge.rules"),
     ("judge.baseline",),
