@@ -17,6 +17,7 @@ from harness.records import MODES, Status, Value
 from harness.report import MEMORY, NOTHING, TIME, is_number, one_line, pair, quantity, speedup
 from harness.report_compare import MODE_NAMES
 from harness.sides import PlainRow, Side
+from harness.wording import counted
 
 #: Of a log, characters from its start and from its end.
 LOG_HEAD, LOG_TAIL = 6000, 3000
@@ -184,7 +185,8 @@ def _log(row: PlainRow, folders: Sequence[Path]) -> str:
     left_out = len(text) - LOG_HEAD - LOG_TAIL
     if left_out <= 0:
         return text
-    return f"{text[:LOG_HEAD]}\n[... {left_out} characters left out ...]\n{text[-LOG_TAIL:]}"
+    cut = f"[... {counted(left_out, 'character')} left out ...]"
+    return f"{text[:LOG_HEAD]}\n{cut}\n{text[-LOG_TAIL:]}"
 
 
 def log_file(row: PlainRow, folders: Sequence[Path]) -> Path | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import RenderableType
 
-from harness import ROOT, config, explain, page, recompute, report_profile, run
+from harness import ROOT, config, explain, files, page, recompute, report_profile, run
 from harness.arguments import Once, add_files, add_places, parser_of
 from harness.errors import MachineError, RequestError
 from harness.judge import profiling
@@ -37,12 +37,14 @@ def show(arguments: list[str]) -> Outcome:
         raise RequestError("name the file to write with --output FILE.html")
     if options.output is not None and options.output.is_dir():
         raise RequestError(f"{options.output} is a folder: name a file in it with --output")
+    if options.output and options.output.resolve() in [file.resolve() for file in options.files]:
+        raise RequestError(f"{options.output} holds the results: name another file with --output")
     text = page.markdown(options.files) if markdown else page.html(options.files)
     if options.output is None:
         return text, 0
     try:
         options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+        files.replace(options.output, f"{text}\n".encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise MachineError(f"{options.output} cannot be written: {error.strerror}") from None
     return f"wrote {options.output}", 0
@@ -60,16 +62,16 @@ def tell(arguments: list[str]) -> Outcome:
     text = "run it (on --device), and list its kernels"
     parser.add_argument("--profile", action="store_true", help=text)
     options = parser.parse_args(arguments)
-    files = options.files or sorted((ROOT / "results").glob("*.csv"))
+    paths = options.files or sorted((ROOT / "results").glob("*.csv"))
     row = explain.find(
-        files,
+        paths,
         options.problem,
         options.solution,
         size=None if options.size == "auto" else options.size,
         dtype=options.dtype,
     )
     profile = _profile(options, None) if options.profile else None
-    folders = [path.resolve().parent for path in files]
+    folders = [path.resolve().parent for path in paths]
     story = explain.story(row, folders, profile)
     if options.json:
         return json.dumps(story, indent=1, allow_nan=False), 0

@@ -25,6 +25,7 @@ from harness.changes import Change, RunPair, run_pairs
 from harness.errors import RequestError
 from harness.records import MODES, Value
 from harness.sides import Difference, PlainRow, Side, differences
+from harness.wording import counted
 
 #: Of each mode, what plain data states for a side.
 JSON_FIELDS = ("speedup", "low", "high", "reference_ms", "solution_ms", "limit_fraction")
@@ -105,7 +106,9 @@ def compare(frames: Sequence[tuple[str, pd.DataFrame]], notes: Sequence[str] = (
     for file, frame in frames:
         newest = results.latest(frame)
         if older := len(frame) - len(newest):
-            told.append(f"{file}: {older} older row(s) of the same result left out: newest counts")
+            told.append(
+                f"{file}: {counted(older, 'older row')} of the same result left out: newest counts"
+            )
         if newest.empty:
             told.append(f"{file}: has no rows")
         rows = results.plain(newest)

@@ -29,6 +29,7 @@ from harness.judge.context import COMPILER_BYTES
 from harness.judge.device import Device
 from harness.judge.sandbox import WorkerCrash, WorkerFault, WorkerLied, WorkerTimeout
 from harness.judge.toolchain import Toolchain
+from harness.wording import counted
 
 OLDEST_TORCH = (2, 6)
 LITTLE_DISK_BYTES = 2 << 30  # a dozen built extensions, the compiler's temporaries
@@ -44,6 +45,12 @@ class Machine:
     fault: str
     results: Path
     cache: Path
+    temporary: Finding
+
+    @property
+    def can_try(self) -> bool:
+        """Whether what writes temporary files can be tried: else it would get the blame."""
+        return self.temporary.state is not State.MISSING
 
     @property
     def cuda(self) -> bool:
@@ -63,6 +70,7 @@ def examine(setting: str = "auto", root: Path = ROOT) -> tuple[Finding, ...]:
         fault=fault,
         results=root / "results",
         cache=root / ".cache",
+        temporary=_temporary(),
     )
     found = [one for check in CHECKS for one in check(machine)]
     if machine.cuda:
@@ -95,7 +103,7 @@ def _device(machine: Machine) -> Iterator[Finding]:
         yield finding("device", State.OK, detail)
     else:
         detail = f"{machine.device.name}; no GPU can be used: CUDA solutions are skipped"
-        remedy = "install an NVIDIA driver and check nvidia-smi"
+        remedy = "where there is a GPU: install its driver, and check with nvidia-smi"
         if torch.version.cuda is None and torch.version.hip is None:
             remedy = "where there is a GPU: pip install --force-reinstall torch"
         yield finding("device", State.WARNING, detail, remedy)
@@ -103,7 +111,7 @@ def _device(machine: Machine) -> Iterator[Finding]:
 
 def _tools(machine: Machine) -> Iterator[Finding]:
     yield from doctor_tools.compiler(machine.tools)
-    yield from doctor_tools.toolkit(machine.tools, cuda=machine.cuda)
+    yield from doctor_tools.toolkit(machine.tools, cuda=machine.cuda, trial=machine.can_try)
 
 
 def _room(machine: Machine) -> Iterator[Finding]:
@@ -116,7 +124,7 @@ def _room(machine: Machine) -> Iterator[Finding]:
     busy = load > cores / 2 and not machine.cuda
     state = State.WARNING if busy else State.OK
     remedy = "end other programs: times on a CPU would be theirs too" if busy else ""
-    yield finding("CPU", state, f"{cores} cores, load {load:.1f}", remedy)
+    yield finding("CPU", state, f"{counted(cores, 'core')}, load {load:.1f}", remedy)
 
 
 def _folders(machine: Machine) -> Iterator[Finding]:
@@ -124,12 +132,31 @@ def _folders(machine: Machine) -> Iterator[Finding]:
         if reason := _unwritable(folder):
             remedy = f"chmod u+w {folder}" + (", or use --output" if name == "results" else "")
             yield finding(name, State.MISSING, f"{folder} cannot be written: {reason}", remedy)
-            continue
-        free = shutil.disk_usage(folder).free
-        state = State.WARNING if free < LITTLE_DISK_BYTES else State.OK
-        state = State.MISSING if free < LEAST_DISK_BYTES else state
-        remedy = "" if state is State.OK else f"make room on the disk of {folder}"
-        yield finding(name, state, f"{folder}, {free / 2**30:.1f} GiB free", remedy)
+        else:
+            yield _room_in(folder, name)
+    yield machine.temporary
+
+
+def _temporary() -> Finding:
+    """Where compilers and workers write what they need for a while."""
+    name, remedy = "temporary files", "export TMPDIR=FOLDER, one that can be written and has room"
+    try:
+        folder = Path(tempfile.gettempdir())
+    except FileNotFoundError as error:
+        return finding(name, State.MISSING, error.strerror or str(error), remedy)
+    asked = os.environ.get("TMPDIR")
+    if asked and Path(asked).absolute() != folder:
+        detail = f"{folder}, since TMPDIR, which is {asked}, is full or cannot be written"
+        return finding(name, State.WARNING, detail, remedy)
+    return _room_in(folder, name, f", or {remedy}")
+
+
+def _room_in(folder: Path, name: str, otherwise: str = "") -> Finding:
+    free = shutil.disk_usage(folder).free
+    state = State.WARNING if free < LITTLE_DISK_BYTES else State.OK
+    state = State.MISSING if free < LEAST_DISK_BYTES else state
+    remedy = "" if state is State.OK else f"make room on the disk of {folder}{otherwise}"
+    return finding(name, state, f"{folder}, {free / 2**30:.1f} GiB free", remedy)
 
 
 def _unwritable(folder: Path) -> str | None:
@@ -143,6 +170,8 @@ def _unwritable(folder: Path) -> str | None:
 
 def _sandbox(machine: Machine) -> Iterator[Finding]:
     """Tried as a worker would use it."""
+    if not machine.can_try:
+        return
     problem = isolation.unusable()
     if problem is None:
         detail = "bubblewrap works: workers get namespaces of their own (--sandbox strict)"
@@ -157,6 +186,8 @@ def _sandbox(machine: Machine) -> Iterator[Finding]:
 
 def _worker(machine: Machine) -> Iterator[Finding]:
     """Start one and end it, as every evaluation does."""
+    if not machine.can_try:
+        return
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(device="cpu")
         place = Path(folder)

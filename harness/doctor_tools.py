@@ -52,9 +52,8 @@ def _first_line(tool: str) -> str:
     return (ran.stdout.splitlines() or ["no version"])[0]
 
 
-def attempt(command: list[str], path: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a tool, with `path` as PATH; one that cannot run, or hangs, returns 127."""
-    environment = {**os.environ, "PATH": path} if path else None
+def attempt(command: list[str], **changes: str) -> subprocess.CompletedProcess[str]:
+    """Run a tool, in an environment with `changes`; one that cannot run, or hangs, returns 127."""
     try:
         return subprocess.run(
             command,
@@ -62,15 +61,16 @@ def attempt(command: list[str], path: str | None = None) -> subprocess.Completed
             text=True,
             errors="replace",
             check=False,
-            env=environment,
+            env={**os.environ, **changes},
             timeout=TRIAL_S,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return subprocess.CompletedProcess(command, 127, "", str(error))
 
 
-def toolkit(tools: Toolchain, *, cuda: bool) -> Iterator[Finding]:
-    """nvcc: found, of torch's major version, and works with the host compiler and the linker."""
+def toolkit(tools: Toolchain, *, cuda: bool, trial: bool = True) -> Iterator[Finding]:
+    """nvcc: found, of torch's major version, and, on a `trial`, works with the host compiler and
+    the linker."""
     lack = State.MISSING if cuda else State.WARNING
     wanted, nvcc = torch.version.cuda, tools.nvcc
     if wanted is None:
@@ -87,7 +87,7 @@ def toolkit(tools: Toolchain, *, cuda: bool) -> Iterator[Finding]:
         yield finding("CUDA toolkit", lack, detail, toolkit_remedy(wanted))
         return
     yield finding("CUDA toolkit", State.OK, where)
-    if tools.compiler:
+    if tools.compiler and trial:
         yield _nvcc_trial(tools, lack)
 
 
@@ -108,13 +108,13 @@ def _nvcc_trial(tools: Toolchain, lack: State) -> Finding:
     with tempfile.TemporaryDirectory() as folder:
         source, built = Path(folder, "trial.cu"), str(Path(folder, "trial.o"))
         source.write_text(CUDA_TRIAL)
-        path = tools.search_path
+        own = {"PATH": tools.search_path, "TMPDIR": folder}  # as a worker has them
         compiled = attempt(
-            [tools.nvcc, "-Xcompiler", "-fPIC", "-c", str(source), "-o", built], path
+            [tools.nvcc, "-Xcompiler", "-fPIC", "-c", str(source), "-o", built], **own
         )
         libraries = [f"-L{tools.cuda_home}/lib64", "-lcudart"]
         link = [tools.compiler, "-shared", built, *libraries, "-o", f"{folder}/trial.so"]
-        linked = attempt(link, path) if compiled.returncode == 0 else compiled
+        linked = attempt(link, **own) if compiled.returncode == 0 else compiled
     if linked.returncode == 0:
         return finding(
             "nvcc builds", State.OK, f"a kernel compiles and links with {tools.compiler}"

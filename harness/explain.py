@@ -28,8 +28,9 @@ NAMED = 10  # results that are there, of a problem without the one that was aske
 LOG_LINES = 12  # quoted of a log
 NEAR_LIMIT, FAR_FROM_LIMIT = 0.9, 0.5  # fractions of the limit
 _DIAGNOSTIC = re.compile(r"\berror\b|undefined (reference|symbol)|fatal|cannot find", re.I)
-#: Lines around a diagnostic: the builder's command, and the harness's own name for the failure.
-_AROUND = re.compile(r"Error building extension|harness\.")
+#: Lines around a diagnostic: the builder's command, the harness's own name for the failure, and
+#: what torch's profiler says of a machine without a GPU.
+_AROUND = re.compile(r"Error building extension|harness\.|ERROR:\d{4}-\d\d-\d\d ")
 _RAISED = re.compile(r"^\w*(\.\w+)*(Error|Exception|Fault)\b")
 _FIGURES = (
     *("reference_ms", "solution_ms", "speedup", "low", "high", "compile_speedup", "wall_speedup"),

@@ -179,7 +179,7 @@ def _spread(typical_ms: float, units: list[float]) -> dict[str, Any]:
 
 def _write(done: Exported, path: Path, content: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=4, allow_nan=False) + "\n", encoding="utf-8")
+    files.replace(path, f"{json.dumps(content, indent=4, allow_nan=False)}\n".encode())
     done.files.append(path)
 
 

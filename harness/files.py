@@ -1,4 +1,4 @@
-"""Files that processes share: names that never clash, locks, writes that are on the disk."""
+"""Files that processes share: names that never clash, locks, files whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import fcntl
 import hashlib
 import os
 import re
+import secrets
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -14,13 +16,14 @@ from typing import BinaryIO
 MAX_STEM = 72  # characters of a file name without its suffix
 
 
-def safe_name(name: str) -> str:
-    """`name` with `_` for spaces, and a hash where more was lost: short, and never shared."""
-    slug = re.sub(r"[^A-Za-z0-9.+-]+", "_", name)[:MAX_STEM]
-    if slug.replace("_", " ") == name and re.match(r"[A-Za-z0-9]", slug):
+def safe_name(name: str, *, most: int = MAX_STEM, underscore: str = " ") -> str:
+    """`name` in `most` letters, digits and `._+-`, with a hash where anything was lost: never
+    shared. Without one, `_` stands for `underscore`."""
+    slug = re.sub(r"[^A-Za-z0-9.+-]+", "_", name)[:most]
+    if slug.replace("_", underscore) == name and re.match(r"[A-Za-z0-9]", slug):
         return slug
     code = hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()[:8]
-    return f"{slug[: MAX_STEM - 9].strip('_.+-') or 'device'}-{code}"
+    return f"{slug[: most - 9].strip('_.+-') or 'device'}-{code}"
 
 
 def unused(path: Path) -> Path:
@@ -45,6 +48,25 @@ def locked(path: Path, mode: str) -> Iterator[BinaryIO]:
         file.close()
     with file:
         yield file
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Make `path` a file of `data`. Where that fails (`OSError`), what stood there still stands.
+
+    What is no file, a pipe or `/dev/stdout`, is written to.
+    """
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)
+        return
+    path = path.resolve()  # a link stays one
+    part = path.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        write(part, "wb", data)
+        if path.exists():
+            shutil.copymode(path, part)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def write(path: Path, mode: str, data: bytes) -> None:

@@ -5,6 +5,7 @@ The mutants and what becomes of them are in judge/mutants.py and judge/lint.py.
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,9 +21,10 @@ from harness.config import Settings
 from harness.errors import ProblemError, RequestError
 from harness.judge import device, lint
 from harness.judge.outcomes import DOUBTFUL, MEANING, Finding, Outcome
-from harness.judge.reference import Reference
+from harness.judge.reference import Reference, settle_heap
 from harness.problem import Instance
 from harness.report import one_line
+from harness.wording import counted
 
 SIZE = "smoke"  # where a problem has it: large enough for means to average out
 
@@ -45,10 +47,14 @@ class Fitness:
 def examine(names: Iterable[str], folder: Path, settings: Settings) -> list[Fitness]:
     """The fitness of problems, by name or path. Raises `RequestError`, `MachineError`."""
     chosen = device.choose(settings.device)
-    return [_examine(name, folder, settings, chosen.torch) for name in names]
+    try:
+        return [_examine(name, folder, settings, chosen.torch) for name in names]
+    finally:
+        gc.unfreeze()  # what `settle_heap` froze: this process may be somebody's own
 
 
 def _examine(name: str, folder: Path, settings: Settings, where: torch.device) -> Fitness:
+    settle_heap()
     known = catalog.load_problem(name, folder)
     size = settings.size
     try:
@@ -92,7 +98,7 @@ def _line(fitness: Fitness, *, strict: bool) -> str:
         return f"{start}: {one_line(fitness.fault)}"
     counts = Counter(finding.outcome for finding in fitness.findings)
     told = ", ".join(f"{counts[o]} {o.value}" for o in Outcome if counts[o])
-    return f"{start}: of {len(fitness.findings)} mutants {told}"
+    return f"{start}: of {counted(len(fitness.findings), 'mutant')} {told}"
 
 
 def _table(fitness: Fitness) -> Table:

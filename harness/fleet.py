@@ -29,6 +29,7 @@ from harness.records import Environment, Row
 from harness.run import Job, Observer, Request
 from harness.slots import Lost, Slot
 from harness.units import REFUSALS, Message
+from harness.wording import counted
 from harness.writer import Where, Writer
 
 TICK_S = 0.2
@@ -118,7 +119,9 @@ class _Fleet:
         """Write what comes until all is known. Raises `HarnessError`."""
         for slot in self.slots:
             self._add(slot)
-        self.observer.begin(f"{len(self._posts)} devices", f"{self.writer.total} solutions", "")
+        self.observer.begin(
+            counted(len(self._posts), "device"), counted(self.writer.total, "solution"), ""
+        )
         looked = time.monotonic()
         while self._at_work() or not self._tasks.empty():
             with contextlib.suppress(queue.Empty):
@@ -168,7 +171,9 @@ class _Fleet:
                     if not self.backlog.finished:
                         self._say(f"{post.slot.name}: a judge was lost: {lost}")
                     if post.losses >= TIRED and (post.environment is None or not self._alone(post)):
-                        raise MachineError(f"{post.losses} judges in a row were lost") from None
+                        raise MachineError(
+                            f"lost {counted(post.losses, 'judge')} in a row"
+                        ) from None
         except MachineError as error:
             self._last_words = f"{post.slot.name}: {error}"
             self._say(f"{self._last_words}; it gets no more work")
@@ -239,7 +244,7 @@ class _Fleet:
             job.solutions[item.solution] if job.solutions else None,
             environment=post.environment,
             size=size,
-            message=f"its judge was lost {len(item.losses)} times: {reasons}",
+            message=f"its judge was lost {counted(len(item.losses), 'time')}: {reasons}",
         )
         self._put((item.problem, item.solution), {"row": row.flat(), "known": False})
 

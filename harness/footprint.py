@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 import harness
+from harness import files
 from harness.dispatch import DispatchMode
 from harness.problem import FULL, Draw, Instance
 from harness.trees import walk_tensors
@@ -59,7 +60,7 @@ def kept_largest_size(folder: Path, source: str, path: str, **asked: Any) -> str
     size = largest_size(source, path, **asked)
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        file.write_text(size)
+        files.replace(file, size.encode())
     return size
 
 

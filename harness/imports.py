@@ -14,6 +14,7 @@ import hashlib
 import itertools
 import json
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,24 +79,33 @@ def load(path: Path, folder: Path, columns: Mapping[str, str | None] | None = No
 
     `columns`: a key of `COLUMNS` -> the column's name, where it is none of those known.
     Raises `RequestError` where nothing can be read or is meant to be there already, and
-    `MachineError` where nothing can be written.
+    `MachineError` where not all can be written: then nothing is left there.
     """
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise RequestError(f"{folder} is no empty folder: name a new one with --to")
     chosen = {key: name for key, name in (columns or {}).items() if name}
     found = Imported(folder=folder)
     try:
-        for number, row in _rows(path):
-            if isinstance(row, dict):
-                _take(found, number, _Row(row, chosen))
-            else:
-                found.notes.append(f"row {number} is left out: {row}")
-    except OSError as error:
-        raise MachineError(f"cannot write {folder}: {error.strerror}") from None
+        _take_all(found, path, chosen)
+    except BaseException as error:  # half a set would pass for a whole one
+        for place in (found.problem_dir, found.solution_dir):
+            shutil.rmtree(place, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise MachineError(f"cannot write {folder}: {error.strerror}") from None
+        raise
+    return found
+
+
+def _take_all(found: Imported, path: Path, chosen: Mapping[str, str]) -> None:
+    """Write every row. Raises `RequestError` where none can be used."""
+    for number, row in _rows(path):
+        if isinstance(row, dict):
+            _take(found, number, _Row(row, chosen))
+        else:
+            found.notes.append(f"row {number} is left out: {row}")
     if not found.solutions:
         why = f": {found.notes[0]}" if found.notes else ""
         raise RequestError(f"{path} holds no row that can be used{why}")
-    return found
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:

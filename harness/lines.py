@@ -1,6 +1,8 @@
 """A row -> its line of a results file, and the bytes of a file -> typed rows.
 
-Values read back as they were written, and a damaged line takes no other with it.
+Values read back as they were written, and a damaged line takes no other with it. A text that a
+spreadsheet would run as a formula stands there with a `'` before it. Not covered: a spreadsheet
+that is set to another separator, and so takes a cell apart.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -31,16 +34,27 @@ KINDS: dict[str, str] = (
     }
 )
 
+#: How a text begins that a spreadsheet takes for a formula (`=cmd.py`), or strips until it does;
+#: also such a text that is marked already, so that taking one `'` off gives back what was written.
+_FORMULA = re.compile(r"'*[\s=+\-@＝＋－＠]")
+
 csv.field_size_limit(1 << 24)  # the default, 128 KiB, would refuse a long message
 
 
 def encode(values: list[Value]) -> bytes:
     """One CSV line. A NUL, which a CSV cannot hold, becomes `\\x00` spelled out."""
     buffer = io.StringIO(newline="")
-    texts = ("" if v is None or v != v else str(v).replace("\0", "\\x00") for v in values)
+    texts = (_text(v).replace("\0", "\\x00") for v in values)
     # What is quoted is what holds a character of the terminator: a lone \r has to be, too.
     csv.writer(buffer, lineterminator="\r\n").writerow(texts)
     return f"{buffer.getvalue()[:-2]}\n".encode("utf-8", "backslashreplace")
+
+
+def _text(value: Value) -> str:
+    """A field; empty where the value is missing."""
+    if isinstance(value, str):
+        return f"'{value}" if _FORMULA.match(value) else value
+    return "" if value is None or value != value else str(value)
 
 
 HEADER = encode(list(COLUMNS))
@@ -52,7 +66,9 @@ def _value(kind: str, text: str) -> Value:
         return None
     if kind.startswith("int"):
         return int(text)
-    return float(text) if kind.startswith("float") else text
+    if kind.startswith("float"):
+        return float(text)
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
 
 
 def _records(data: bytes) -> Iterator[tuple[bytes, list[str] | None]]:

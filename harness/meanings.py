@@ -36,7 +36,8 @@ MEANING: dict[Status, tuple[str, str]] = {
     ),
     Status.CONTRACT_ERROR: (
         "the file does not have the form of a solution",
-        "define ModelNew with Model's constructor and forward arguments, and its parameters",
+        "mend what the message names; ModelNew has Model's constructor and forward arguments, and "
+        "its parameters",
     ),
     Status.RUNTIME_ERROR: (
         "a call raised",
@@ -57,7 +58,7 @@ MEANING: dict[Status, tuple[str, str]] = {
     Status.REJECTED: (
         "what the process that ran the solution claims does not hold",
         "do all work on the current stream, within the call, on what the call was given; where the "
-        "message is about the reference's time, run it again on an idle machine first",
+        "message is about the reference's time, run it again (--fresh) on an idle machine first",
     ),
     Status.NOT_EXERCISED: (
         "right, but nothing that it built ran: PyTorch did the work",

@@ -22,6 +22,7 @@ from harness.records import ENVIRONMENT_COLUMNS
 from harness.report import NOTHING, one_line
 from harness.report_compare import MODE_NAMES
 from harness.sides import PlainRow, Side
+from harness.wording import counted
 
 TEMPLATES = Path(__file__).resolve().parent / "templates" / "report"
 ENVIRONMENT = (*ENVIRONMENT_COLUMNS, "isolation", "settings_digest", "harness_version")
@@ -65,6 +66,7 @@ def html(paths: Sequence[Path]) -> str:
         problems=sorted({str(line.row["problem"]) for line in lines}),
         mode_names=MODE_NAMES,
         short_name=report_compare.short_name,
+        counted=counted,
     )
 
 
@@ -81,7 +83,7 @@ def _across(found: Comparison) -> dict[str, list[str]]:
         "changes": [line for pair in found.pairs for line in report_compare.changed(pair)],
         "means": [
             f"{MODE_NAMES.get(mean.mode, mean.mode)}, {mean.size}, {mean.dtype}, "
-            f"{report.counted(mean.count, 'row')}: "
+            f"{counted(mean.count, 'row')}: "
             + ", ".join(f"{label} {report.digits(value)}" for label, value in mean.values.items())
             for mean in (found.means if count > 1 else ())
         ],

@@ -18,6 +18,7 @@ from rich.text import Text
 from harness import report, results, samples
 from harness.errors import RequestError
 from harness.records import CREDITED_FIELDS, MODES, Phase, Status, Timing, Value, Verdict
+from harness.wording import counted
 
 #: What is worked out again, of each mode.
 FIELDS = ("reference_ms", "solution_ms", "speedup", "low", "high")
@@ -121,5 +122,5 @@ def table(compared: Sequence[Comparison]) -> RenderableType:
             notes.append(Text(f"{problem} / {solution}: {report.one_line(line)}"))
     outcomes = [comparison.outcome for comparison in compared]
     agree, differ, lost = (outcomes.count(name) for name in ("agrees", "differs", "no samples"))
-    total = f"{agree} row(s) agree, {differ} differ, {lost} have no samples"
-    return Group(rows, *notes, Text(total))
+    total = f"{agree} agreeing, {differ} differing, {lost} not sampled"
+    return Group(rows, *notes, Text(f"{counted(len(compared), 'row')}: {total}"))

@@ -111,11 +111,6 @@ def digits(number: float) -> str:
     return f"{number:#.3g}".rstrip(".")
 
 
-def counted(number: int, what: str) -> str:
-    """`1 row`, `2 rows`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def one_line(text: str) -> str:
     """`text` without line breaks, terminal codes or marks that turn the direction of writing."""
     return _UNPRINTABLE.sub(" ", text).strip()

@@ -18,8 +18,9 @@ from rich.text import Text
 
 from harness.changes import Change, Kind, RunPair
 from harness.comparison import Comparison, Entry
-from harness.report import ASCII, NOTHING, TIME, counted, digits, one_line, quantity, speedup
+from harness.report import ASCII, NOTHING, TIME, digits, one_line, quantity, speedup
 from harness.sides import Difference, PlainRow, Side
+from harness.wording import counted
 
 WIDTH = 100  # characters; a wider terminal gets no wider tables
 MISSING = "missing"  # the side has no such row

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -31,6 +30,7 @@ from harness.records import (
     Value,
     Verdict,
 )
+from harness.wording import counted
 
 #: Version of the columns; a file of another one is moved aside, never appended to.
 #: 1: first. 2: least_bytes, least_flops and bound of each mode.
@@ -109,16 +109,12 @@ def _mend(path: Path) -> None:
         elif table.bad:
             partial = path.with_name(f"{path.name}.partial")
             files.write(partial, "ab", table.bad.rstrip(b"\n") + b"\n")
-            whole = path.with_name(f".{path.name}.{os.getpid()}")
-            files.write(whole, "wb", table.good)
-            shutil.copymode(path, whole)
-            whole.replace(path)
-            count = _lines(table.bad)
-            _log.warning("%s: %d damaged line(s) set aside in %s", path, count, partial.name)
+            files.replace(path, table.good)
+            _log.warning("%s: %s set aside in %s", path, _damaged(table.bad), partial.name)
 
 
-def _lines(data: bytes) -> int:
-    return data.rstrip(b"\n").count(b"\n") + 1
+def _damaged(data: bytes) -> str:
+    return counted(data.rstrip(b"\n").count(b"\n") + 1, "damaged line")
 
 
 def read(path: Path) -> pd.DataFrame:
@@ -136,7 +132,7 @@ def read(path: Path) -> pd.DataFrame:
     if lacking := [name for name in REQUIRED if name not in table.header]:
         raise RequestError(f"{path} is no results file: it lacks the columns {', '.join(lacking)}")
     if table.bad:
-        _log.warning("%s: %d damaged line(s) left out", path, _lines(table.bad))
+        _log.warning("%s: %s left out", path, _damaged(table.bad))
     return frame_of(table.rows)
 
 

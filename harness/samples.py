@@ -38,7 +38,7 @@ def save(folder: Path, name: str, timings: Mapping[str, Timing]) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         path = files.unused(file_for(name, folder))
-        files.write(path, "xb", gzip.compress(json.dumps(content).encode(), mtime=0))
+        files.replace(path, gzip.compress(json.dumps(content).encode(), mtime=0))
     except OSError as error:
         raise MachineError(f"cannot write raw samples to {folder}: {error.strerror}") from None
     return path

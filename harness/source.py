@@ -20,6 +20,7 @@ from harness import syntax
 from harness.errors import ProblemError
 from harness.records import Problem, Solution
 from harness.syntax import BadSource
+from harness.wording import counted
 
 MAX_BYTES = 1 << 20  # a larger file is not read: 4 MiB can take the parser 8 s and 2 GB
 #: First words after a fence that make its block Python; models also leave it out.
@@ -167,8 +168,9 @@ def _from_answer(text: str) -> tuple[str, int, str]:
     whole = _Block(info="", source=text, first=1, closed=True)
     if text.strip() in NOTHING or whole.defines_model(broken=not blocks):
         return text, 1, ""
-    count = f"any of its {len(blocks)} fenced blocks" if len(blocks) != 1 else "its fenced block"
-    raise BadSource(f"has no ModelNew in {count}" if blocks else "has no fenced Python block")
+    if not blocks:
+        raise BadSource("has no fenced Python block")
+    raise BadSource(f"has no ModelNew in its {counted(len(blocks), 'fenced block')}")
 
 
 def _last(blocks: list[_Block], *, broken: bool) -> _Block | None:

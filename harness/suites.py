@@ -19,6 +19,7 @@ from harness.arguments import add_files, parser_of
 from harness.errors import ProblemError, RequestError
 from harness.records import Value
 from harness.source import read_problem
+from harness.wording import counted
 
 Outcome = tuple[RenderableType, int]  # what to show, exit status
 NOTES = 10  # shown at most
@@ -41,7 +42,8 @@ def import_set(arguments: list[str]) -> Outcome:
     columns = {key: getattr(options, key) for key in imports.COLUMNS}
     found = imports.load(options.file, options.to, columns)
     lines = [
-        f"wrote {len(found.problems)} problems and {found.solutions} solutions to {found.folder}"
+        f"wrote {counted(len(found.problems), 'problem')} and "
+        f"{counted(found.solutions, 'solution')} to {found.folder}"
         + (f", {found.without_code} of them without code" if found.without_code else ""),
         *found.notes[:NOTES],
     ]

@@ -82,6 +82,6 @@ class Writer:
 def _write(path: Path, data: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        files.write(path, "wb", data)
+        files.replace(path, data)
     except OSError as error:
         raise MachineError(f"cannot write {path}: {error.strerror}") from None

@@ -171,7 +171,7 @@ def test_of_duplicates_the_newest_counts_and_it_is_said(compare: Any) -> None:
     old = make(H100, 9.0, time="2025-01-02T03:04:05Z")
     found = compare(a=[make(H100, 2.0), old], b=[make(H200)])
     assert found.entries[0].rows["A"]["forward_speedup"] == 2.0
-    assert found.notes == ("a.csv: 1 older row(s) of the same result left out: newest counts",)
+    assert found.notes == ("a.csv: 1 older row of the same result left out: newest counts",)
 
 
 def test_a_file_named_twice_is_taken_once(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
+import tempfile
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -105,6 +107,54 @@ def test_a_folder_that_cannot_be_written_is_missing(
     found = by_name(doctor.examine("cpu", tmp_path))
     assert found["results"].state is State.MISSING
     assert found["build cache"].state is not State.MISSING
+
+
+def _no_folder() -> str:
+    raise FileNotFoundError(2, "No usable temporary directory found")
+
+
+@pytest.mark.parametrize("state", [State.OK, State.WARNING, State.MISSING])
+def test_where_temporary_files_have_no_place_nothing_else_gets_the_blame(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    tool: Callable[[str, str], str],
+    state: State,
+) -> None:
+    """The real nvcc and compilers fail where they cannot write them, and so does a worker."""
+    needs = 'touch "$TMPDIR/x$$" || { echo "error: no file in $TMPDIR" >&2; exit 1; }'
+    found_tools = tools(nvcc=tool("nvcc", needs), compiler=tool("c++", needs), cuda_home="/c")
+    wanted = torch.version.cuda or "13.0"
+    monkeypatch.setattr(torch.version, "cuda", wanted)
+    found_tools = dataclasses.replace(found_tools, cuda_version=wanted)
+    monkeypatch.setattr(toolchain, "find", lambda: found_tools)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / ("bin" if state is State.OK else "missing")))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    if state is State.MISSING:
+        monkeypatch.setattr(tempfile, "gettempdir", _no_folder)
+    found = by_name(doctor.examine("cpu", tmp_path))
+    assert found["temporary files"].state is state
+    assert ("TMPDIR" in found["temporary files"].remedy) is (state is not State.OK)
+    tried = {"nvcc builds", "sandbox", "worker"} & found.keys()
+    assert len(tried) == (0 if state is State.MISSING else 3)
+    assert all(found[name].state is State.OK for name in tried - {"sandbox"})
+
+
+def test_little_room_for_temporary_files_is_said_of_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(doctor, "LEAST_DISK_BYTES", 1 << 60)
+    monkeypatch.setattr(doctor, "CHECKS", (doctor._folders, doctor._sandbox, doctor._worker))
+    found = by_name(doctor.examine("cpu", tmp_path))
+    assert list(found) == ["results", "build cache", "temporary files"]
+    assert "export TMPDIR" in found["temporary files"].remedy
+
+
+def test_an_evaluation_without_temporary_files_is_refused_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "gettempdir", _no_folder)
+    assert cli.main(["--problem", "mse", "--device", "cpu"]) == MachineError.exit_status
+    assert "set TMPDIR to a folder that can be written" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -64,6 +64,7 @@ def test_the_compilers_first_lines_are_told(tmp_path: Path) -> None:
     log.write_text(
         "Error building extension 'm': [1/2] nvcc -O3\nx.cu(7): error: expected a \";\"\nmuch\n"
         'harness.worker.faults.CompileFault: x.cu(7): error: expected a ";"\n'
+        "ERROR:2026-01-02 03:04:05 2:2 DeviceProperties.cpp:56] gpuGetDeviceCount failed\n"
     )
     row = make(status=Status.COMPILE_ERROR, log="/else/logs/r1/x.log", message="x.cu(7): error")
     story, text = told(tmp_path, row)

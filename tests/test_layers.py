@@ -28,7 +28,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.case",),
     ("judge.kept",),
     ("judge.outcomes",),
-    ("judge.mutants",),
+    ("judge.mutants", "judge.stages"),
     ("judge.survey",),
     ("judge.passes", "judge.rules"),
     ("judge.baseline",),
@@ -59,6 +59,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("lines", "files", "source", "config"),
     ("worker.__main__", "worker.replay", "worker.preload"),
     ("worker.session",),
+    ("worker.session_timing", "worker.session_profiling"),
+    ("worker.session_state",),
     ("worker.timing", "worker.memory", "worker.nsight"),
     ("worker.meters", "worker.pool"),
     ("worker.calls", "worker.loading", "worker.building"),
@@ -74,7 +76,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("meanings",),
     ("cuda_ipc", "records", "dispatch"),
     ("arguments", "slots", "backlog", "devices"),
-    ("stats", "errors", "cpu", "findings", "wire", "nvml"),
+    ("stats", "errors", "cpu", "findings", "wire", "nvml", "wording"),
     ("__init__", "judge.__init__", "worker.__init__"),
 )
 #: The package's face loads the interface when it is asked for; nothing else may look up.

@@ -170,7 +170,7 @@ def test_the_command_says_which_rows_agree_and_fails_if_one_does_not(
     keep(tmp_path, make("honest"))
     results.append(tmp_path / "x.csv", make("lost"))
     assert cli.main(command) == 0
-    assert "1 row(s) agree, 0 differ, 1 have no samples" in capsys.readouterr().out
+    assert "2 rows: 1 agreeing, 0 differing, 1 not sampled" in capsys.readouterr().out
     better = dataclasses.replace(stated(TIMINGS["backward"]), speedup=50.0)
     keep(tmp_path, make("tampered", modes=make("").modes | {"backward": better}))
     assert cli.main(command) == 1

@@ -220,7 +220,7 @@ def test_columns_that_nobody_has_a_value_for_are_left_out() -> None:
 def test_what_was_only_built_has_no_size_and_no_times(width: int) -> None:
     nothing: dict[str, Any] = {"size": "", "modes": {}, "memory": None, "reference_memory": None}
     rows = [
-        make("inline_cuda", Status.BUILT, "1 extension(s) built", **nothing),
+        make("inline_cuda", Status.BUILT, "1 extension built", **nothing),
         make("inline_cpp", Status.SKIPPED, "needs a CPU device", **nothing),
     ]
     text = show(rows, width)

@@ -325,6 +325,16 @@ def test_a_row_names_a_log_only_where_there_is_one(request_of: Any) -> None:
     assert all(Path(named[solution]).is_file() for solution in ("right", "raises"))
 
 
+def test_each_solution_has_a_log_of_its_own(request_of: Any) -> None:
+    names = ["a b", "a_b", "a__b", "a\nb", "é" * 100, "é" * 99 + "e"]
+    texts = {f"tiny/{name}": f"raise ValueError({name!r})\n{HONEST}" for name in names}
+    rows = run.execute(request_of(texts), Told())
+    told = {row.solution: Path(row.log).read_text() for row in rows}
+    assert sorted(told) == sorted(names)
+    for name, log in told.items():
+        assert [other for other in names if f"ValueError: {other}\n" in log] == [name]
+
+
 @pytest.mark.parametrize("output", [None, "elsewhere/my.csv"])
 def test_raw_samples_and_logs_are_kept_beside_the_results(
     request_of: Any, tmp_path: Path, output: str | None

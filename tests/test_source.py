@@ -292,8 +292,8 @@ def test_python_without_a_fence_is_taken_whole(tmp_path: Path, name: str) -> Non
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("```python\nx = 1\n```\n" * 3, "answer.md has no ModelNew in any of its 3 fenced blocks"),
-        (f"```cpp\n{SOLUTION}```\n", "answer.md has no ModelNew in its fenced block"),
+        ("```python\nx = 1\n```\n" * 3, "answer.md has no ModelNew in its 3 fenced blocks"),
+        (f"```cpp\n{SOLUTION}```\n", "answer.md has no ModelNew in its 1 fenced block"),
         ("I am sorry, I cannot do that.\n", "answer.md has no fenced Python block"),
         ("", "answer.md holds no code (it is empty)"),
         ("None", "answer.md holds no code (None)"),

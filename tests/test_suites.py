@@ -33,7 +33,7 @@ def test_from_a_result_set_to_kernelbenchs_files(command: Run, tmp_path: Path) -
     (tmp_path / "set.jsonl").write_text("\n".join(map(json.dumps, rows)))
     status, told, _ = command("import", tmp_path / "set.jsonl", "--to", tmp_path / "in")
     assert status == 0
-    assert "1 problems and 2 solutions" in told
+    assert "1 problem and 2 solutions" in told
     assert "1 of them without code" in told
     then = told.splitlines()[-1].partition("run_eval.py ")[2].split()
     output = tmp_path / "out.csv"

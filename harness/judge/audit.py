@@ -14,6 +14,7 @@ from harness.judge.baseline import Baseline
 from harness.judge.device import Device
 from harness.judge.measure import ESCAPED_FLAG, LAUNCH_BOUND
 from harness.records import Timing
+from harness.wording import counted
 
 REFERENCE_SHARE = {"cuda": 0.10, "cpu": 0.50}  # a CPU is shared with everything else
 REFERENCE_SLACK_MS = {"cuda": 0.005, "cpu": 0.05}
@@ -72,9 +73,10 @@ def reference_times(claim: Claim) -> str | None:
     allowed = max(known) * (1 + REFERENCE_SHARE[kind]) + REFERENCE_SLACK_MS[kind]
     if timing.reference_ms <= allowed:
         return None
+    again = "; so it does beside other programs: run it again with --fresh when there are none"
     return (
         f"{timing.mode}: the reference took {timing.reference_ms:.4g} ms beside the solution, "
-        f"{max(known):.4g} ms alone"
+        f"{max(known):.4g} ms alone{again if kind == 'cpu' else ''}"
     )
 
 
@@ -128,7 +130,7 @@ def cores(claim: Claim) -> str | None:
         return None
     return (
         f"{timing.mode}: {timing.cores:.1f} cores were busy in the worker's processes, "
-        f"where {threads} thread(s) are given to both sides"
+        f"where both sides are given {counted(threads, 'thread')}"
     )
 
 

@@ -142,7 +142,7 @@ class _Baselines:
         """One baseline in a worker of its own; its timings are kept only if all modes work.
         `again`: for what the machine gives now, in as many epochs as a solution's."""
         settings, timings, kind = self.context.settings, {}, self.context.device.type
-        label = f"{self.subject.problem.name}--{name}"
+        label = f"{self.subject.problem.name}.{name}"  # "--" is before a solution's name
         with self.context.worker(label, salt="baseline", trusted=True) as worker:
             prepare(self.context, worker, self.subject)
             if name == EAGER and not again:

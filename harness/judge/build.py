@@ -14,6 +14,7 @@ from harness.judge.rows import Findings, row
 from harness.judge.sandbox import Worker
 from harness.judge.verdicts import Ended, Progress, verdict, verdicts
 from harness.records import Phase, Problem, Row, Solution, Status, Verdict
+from harness.wording import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,7 @@ def alone(
             with context.worker(name, salt=solution.digest) as worker:
                 order(context.settings, solution, worker, phase, found, note)
                 count = len(found.builds)
-                outcome = verdict(Status.BUILT, Phase.BUILD, f"{count} extension(s) built")
+                outcome = verdict(Status.BUILT, Phase.BUILD, f"{counted(count, 'extension')} built")
     except Ended as ended:
         outcome, fault = ended.verdict, getattr(ended.__cause__, "kind", None)
     total_s = time.monotonic() - began

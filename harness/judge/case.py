@@ -13,15 +13,9 @@ from harness.judge import baseline, kept, limit
 from harness.judge.baseline import Baseline
 from harness.judge.context import Context
 from harness.judge.reference import Reference, settle_heap
+from harness.judge.stages import Stage, sizes_to_check, without_misfits
 from harness.judge.subject import Subject
-from harness.judge.survey import (
-    Stage,
-    Survey,
-    require_comparable,
-    sizes_to_check,
-    survey,
-    without_misfits,
-)
+from harness.judge.survey import Survey, require_comparable, survey
 from harness.problem import Instance
 from harness.records import Phase, Problem
 

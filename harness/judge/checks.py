@@ -123,16 +123,15 @@ class Judged:
             if varied and not fit(expected, self.rules):
                 self.flags.append(f"left_out:{trial.calls[0].draw.variation}")
                 return
-            before = self.worst_error_ratio
-            wrong = self._wrong(played, expected, trial)
+            wrong, ratio = self._wrong(played, expected, trial)
             if wrong and varied:
-                self.worst_error_ratio = before  # the comparison that decides says how far
-                wrong = self._wrong(played, expected, trial, self._usual(trial))
+                wrong, ratio = self._wrong(played, expected, trial, self._usual(trial))
             if wrong and not precise and not self.survey.random:
                 # Where eager itself is off, honest code is too: the oracle says how far.
                 expected = self.reference.expected(trial, oracle=True)
-                self.worst_error_ratio = before
-                wrong = self._wrong(played, expected, trial)
+                wrong, ratio = self._wrong(played, expected, trial)
+            if ratio is not None:  # of the comparison that decides
+                self.worst_error_ratio = max(self.worst_error_ratio or 0.0, ratio)
             if wrong:
                 status, problem = wrong
                 raise self._mistake(status, _said(check, problem))
@@ -159,14 +158,15 @@ class Judged:
 
     def _wrong(
         self, got: Played, expected: Expected, trial: Trial, usual: Result | None = None
-    ) -> tuple[Status, str] | None:
-        """The first thing that is wrong, and the verdict that it gives."""
+    ) -> tuple[tuple[Status, str] | None, float | None]:
+        """The first thing that is wrong and the verdict that it gives; the worst error ratio."""
+        worst: float | None = None
         for status, check in self._checks(got, expected, trial, usual):
             if check.error_ratio is not None:
-                self.worst_error_ratio = max(self.worst_error_ratio or 0.0, check.error_ratio)
+                worst = max(worst or 0.0, check.error_ratio)
             if check.problem is not None:
-                return status, check.problem
-        return None
+                return (status, check.problem), worst
+        return None, worst
 
     def _checks(
         self, got: Played, expected: Expected, trial: Trial, usual: Result | None

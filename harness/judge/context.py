@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness import ROOT, cpu
+from harness import ROOT, cpu, files
 from harness.config import Settings
 from harness.judge import forkserver, isolation
 from harness.judge.device import Device
@@ -112,8 +112,8 @@ class Context:
 
     def log(self, name: str) -> Path:
         """The log file of one evaluation."""
-        safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
-        return self.logs / self.run_id / f"{safe[:150]}.log"
+        safe = files.safe_name(name, most=150, underscore="_")
+        return self.logs / self.run_id / f"{safe}.log"
 
     def log_in_row(self, name: str) -> str:
         """How a row names that file: from the working directory on, where it lies in there."""

@@ -17,6 +17,7 @@ from harness import nvml
 from harness.errors import MachineError, RequestError
 from harness.judge import toolchain
 from harness.records import Environment
+from harness.wording import counted
 
 COMMON_ARCH = "9.0"  # built for where no device says otherwise
 
@@ -90,7 +91,8 @@ def _cpu_name() -> str:
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as lines:
         for line in lines:
             if line.startswith("model name"):
-                return f"{line.split(':', 1)[1].strip()} ({len(os.sched_getaffinity(0))} cores)"
+                cores = counted(len(os.sched_getaffinity(0)), "core")
+                return f"{line.split(':', 1)[1].strip()} ({cores})"
     return f"{platform.processor() or platform.machine()} CPU"
 
 

@@ -15,8 +15,8 @@ from harness.judge.case import Case, Note
 from harness.judge.context import Context
 from harness.judge.rows import Findings, mode_results, row
 from harness.judge.sandbox import Worker, WorkerFault
+from harness.judge.stages import Stage
 from harness.judge.subject import prepare
-from harness.judge.survey import Stage
 from harness.judge.verdicts import Ended, Progress, verdict, verdicts
 from harness.records import Phase, Problem, Row, Solution, Status, Timing, Verdict
 

@@ -11,6 +11,7 @@ import torch
 
 from harness.judge import causes, elements
 from harness.judge.elements import Chunks
+from harness.wording import counted
 
 _KINDS: tuple[type, ...] = (torch.Tensor, tuple, list, dict, type(None), bool, int, float)
 
@@ -41,7 +42,7 @@ def of_structure(actual: Any, expected: Any, path: str) -> str | None:
     if _kind(actual) is not kind:
         return f"{_brief(actual)}, but the reference gives {_brief(expected)}"
     if kind in (tuple, list) and len(actual) != len(expected):
-        return f"{len(actual)} elements, but the reference gives {len(expected)}"
+        return f"{counted(len(actual), 'element')}, but the reference gives {len(expected)}"
     if kind is dict and actual.keys() != expected.keys():
         missing = [k for k in expected if k not in actual]
         extra = [k for k in actual if k not in expected]
@@ -79,8 +80,8 @@ def of_values(
     """Which elements are wrong, and a guess at why. Shapes are equal; not complex."""
     fault = causes.Fault.of(pieces, rtol, atol)
     text = (
-        f"{fault.wrong} of {fault.total} elements wrong ({100 * fault.wrong / fault.total:.3g}%), "
-        f"first {_pair(actual, expected, fault.first)}"
+        f"{fault.wrong} of {counted(fault.total, 'element')} wrong "
+        f"({100 * fault.wrong / fault.total:.3g}%), first {_pair(actual, expected, fault.first)}"
     )
     if fault.worst not in (None, fault.first):
         text += f", worst {_pair(actual, expected, fault.worst)}"

@@ -37,6 +37,11 @@ def choose(sandbox: str) -> str:
 
     Raises `MachineError` where `strict` is asked for and cannot be had.
     """
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError as error:
+        text = "set TMPDIR to a folder that can be written"
+        raise MachineError(f"no folder for temporary files: {text} ({error.strerror})") from None
     if sandbox == "default":
         return PROCESS
     problem = unusable()

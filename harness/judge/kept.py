@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 import harness
-from harness import ROOT, cpu, samples
+from harness import ROOT, cpu, files, samples
 from harness.judge import baseline, device
 from harness.judge.baseline import EAGER, Baseline
 from harness.judge.context import Context
@@ -124,9 +124,7 @@ def _save(file: Path, found: Baseline) -> None:
     }
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(f".{os.getpid()}")
-        part.write_text(json.dumps(content))
-        part.replace(file)
+        files.replace(file, json.dumps(content).encode())
 
 
 def _load(file: Path) -> Baseline | None:

@@ -76,7 +76,7 @@ def take(context: Context, subject: Subject, solution: Solution, mode: str | Non
     if mode not in known:
         raise RequestError(f"{problem.name} has no mode {mode!r}; it has {', '.join(known)}")
     try:
-        with context.worker(f"{problem.name}--profile", salt="profile", trusted=True) as worker:
+        with context.worker(f"{problem.name}.reference", salt="profile", trusted=True) as worker:
             prepare(context, worker, subject)
             reference, _ = _kernels(context, worker, "reference", mode)
     except FAILURES as error:

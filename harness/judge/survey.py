@@ -1,4 +1,4 @@
-"""Sizes to check at, and what the reference allows: found out before a solution is judged.
+"""What the reference allows: found out before a solution is judged.
 
 Every pass is played on the reference alone, from seeds that are not used again. Where it
 raises, is not finite, returns rounding noise or does not fit, no solution is asked either; the
@@ -13,9 +13,8 @@ from typing import Any
 
 import torch
 
-from harness import problem as problem_files
 from harness.config import Settings
-from harness.draws import Draw, GradDraw
+from harness.draws import Draw
 from harness.errors import ProblemError
 from harness.judge import compare
 from harness.judge.passes import PASSES, Ask, Pass
@@ -28,18 +27,6 @@ from harness.trial import Call, Played, Trial
 
 AS_GIVEN = "as_given"
 MEMORY_SHARE = 0.45  # of the device, for the reference alone: the worker needs as much
-THOROUGH_SIZES = ("odd", "smoke")  # where all passes are cheap: the first that a problem has
-HUGE = "huge"  # more than 2^31 elements: where 32-bit indices overflow
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stage:
-    """A size at which a solution is checked: with all passes, or (`trials` > 0) with so many
-    trials of those that are made at the graded size as well."""
-
-    size: str
-    reference: Reference
-    trials: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +182,7 @@ def _admits(reference: Reference, rules: Rules, check: Pass, trial: Trial, *, or
         return True
     kept: list[Expected] = []
     try:
-        share = _peak_share(
+        share = peak_share(
             reference,
             lambda: kept.append(reference.expected(trial, oracle=varied and oracle)),
         )
@@ -254,37 +241,7 @@ def _differ(rules: Rules, one: Any, other: Any) -> bool:
     return any(check.problem for check in rules.output(one, other))
 
 
-def sizes_to_check(source: str, graded: str, settings: Settings) -> list[tuple[str, int]]:
-    """(size, trials), trials as in `Stage`: a small size where the problem has one (odd rows
-    meet tails), the huge one if that is wanted, and last the graded size."""
-    known = problem_files.sizes(source)
-    small = next((size for size in THOROUGH_SIZES if size in known), graded)
-    if small == graded:
-        return [(graded, 0)]
-    huge = [(HUGE, 1)] if settings.huge and HUGE in known and graded != HUGE else []
-    return [(small, 0), *huge, (graded, settings.trials)]
-
-
-def without_misfits(stages: list[Stage], found: Survey) -> tuple[tuple[Stage, ...], Survey]:
-    """Leave the huge size out where the device cannot hold reference and solution together."""
-    kept = tuple(stage for stage in stages if stage.size != HUGE or _fits(stage, found))
-    if len(kept) == len(stages):
-        return kept, found
-    return kept, replace(found, left_out=found.left_out | {(Phase.FORWARD, HUGE)})
-
-
-def _fits(stage: Stage, found: Survey) -> bool:
-    grad = GradDraw(seed=1) if found.outputs else None
-    trial = Trial(calls=(Call(draw=Draw(seed=1), grad=grad),))
-    try:
-        return _peak_share(stage.reference, lambda: stage.reference.play(trial)) <= MEMORY_SHARE
-    except torch.OutOfMemoryError:
-        return False
-    finally:
-        stage.reference.release()
-
-
-def _peak_share(reference: Reference, action: Callable[[], Any]) -> float:
+def peak_share(reference: Reference, action: Callable[[], Any]) -> float:
     """The share of the device's memory that `action` takes; 0 on a CPU."""
     if reference.instance.device.type != "cuda":
         action()

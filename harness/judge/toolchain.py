@@ -6,6 +6,7 @@ CUDA_HOME that does not hold the toolkit; nvcc itself is asked instead.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import os
@@ -14,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,8 +89,13 @@ def _version(nvcc: str) -> str | None:
 
 
 def _asked(*command: str) -> subprocess.CompletedProcess[str] | None:
+    environment = dict(os.environ)
+    with contextlib.suppress(OSError):  # where the user's own is full, nvcc tells nothing
+        environment["TMPDIR"] = tempfile.gettempdir()
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=False, env=environment
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
 

@@ -50,7 +50,7 @@ def _serve(channel: Channel, session: Session, order: dict[str, Any]) -> None:
         session.remember(order)
         channel.send({"nonce": order["nonce"], "answer": answer}, trees, ipc=order["ipc"])
     except BaseException as error:  # noqa: BLE001 - whatever a solution raises is an answer
-        fault = describe(error) | {"builds": session.order.get("builds", [])}
+        fault = describe(error, file=session.file) | {"builds": session.order.get("builds", [])}
         channel.send({"nonce": order["nonce"], "fault": fault})
 
 

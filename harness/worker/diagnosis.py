@@ -18,12 +18,13 @@ _LINK_ERROR = re.compile(
     r"undefined reference to|cannot find -l|ld returned \d|No such file or dir"
 )
 _UNDEFINED = re.compile(r"undefined symbol: (\S+)")  # found when the library is opened
+MOST_LINES = 50  # that tell a line from others like it
 _KILLED = re.compile(r"Killed signal terminated program|: Killed$|signal 9")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Author:
-    """The solution's file: diagnostics are told at its lines, where they are there once."""
+    """The solution's file: diagnostics are told at its lines, where these can be told apart."""
 
     source: str
     name: str
@@ -59,19 +60,30 @@ def diagnose(log: str, folder: Path, call: Mapping[str, Any], author: Author) ->
 
 
 def _place(author: Author, folder: Path, file: str, line: int) -> str:
-    """`cuda.cu:14 (answer.py:27: the line)`: the generated file's line, and the author's."""
+    """`answer.py:27 (cuda.cu:14: the line)`: the author's line, and the generated file's."""
     path = Path(file) if Path(file).is_absolute() else folder / file
     name = path.name
     try:
-        text = path.read_text(errors="replace").splitlines()[line - 1].strip()
+        lines = [text.strip() for text in path.read_text(errors="replace").splitlines()[:line]]
+        text = lines[line - 1]
     except (OSError, IndexError):
         return f"{name}:{line}"
     if path.parent != folder or not text:
         return f"{name}:{line}"
-    own = [i for i, s in enumerate(author.source.splitlines(), 1) if s.strip() == text]
-    if len(own) == 1:
-        return f"{author.name}:{own[0]} ({name}:{line}: `{text}`)"
+    if own := _own_line(author, lines):
+        return f"{author.name}:{own} ({name}:{line}: `{text}`)"
     return f"{name}:{line}: `{text}`"
+
+
+def _own_line(author: Author, lines: list[str]) -> int | None:
+    """The author's line (1-based) that is the last of `lines`, told from equal ones by those
+    before it. None where it is not there, or cannot be told."""
+    source = [text.strip() for text in author.source.splitlines()]
+    own = [end for end, text in enumerate(source, 1) if text == lines[-1]]
+    for back in range(2, min(len(lines), MOST_LINES) + 1):
+        if len(own) > 1:
+            own = [end for end in own if end >= back and source[end - back] == lines[-back]]
+    return own[0] if len(own) == 1 else None
 
 
 def _hint(log: str, call: Mapping[str, Any]) -> str:

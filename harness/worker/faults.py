@@ -8,6 +8,7 @@ phase to a verdict; it never decides by words in a message, but for one that PyT
 from __future__ import annotations
 
 import traceback
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -53,8 +54,8 @@ class MachineFault(Fault):
     kind = "machine"
 
 
-def describe(error: BaseException, *, phase_kind: str = "exception") -> dict[str, Any]:
-    """`error` as JSON: kind, type, one-line message, full text."""
+def describe(error: BaseException, *, file: Path | None = None) -> dict[str, Any]:
+    """`error` as JSON: kind, one-line message with the line of the solution's `file`, full text."""
     if isinstance(error, Fault):
         kind = error.kind
     elif isinstance(error, CannotTravel):
@@ -66,7 +67,7 @@ def describe(error: BaseException, *, phase_kind: str = "exception") -> dict[str
     elif isinstance(error, torch.OutOfMemoryError | MemoryError) or no_cpu_memory(error):
         kind = "out_of_memory"
     else:
-        kind = phase_kind
+        kind = "exception"
     told = traceback.TracebackException.from_exception(error)  # also where str(error) raises
     text = "".join(told.format())
     if isinstance(error, CompileFault):
@@ -74,8 +75,10 @@ def describe(error: BaseException, *, phase_kind: str = "exception") -> dict[str
     lines = str(told).strip().splitlines()
     speaks = isinstance(error, Fault | ProblemError | NoBackward | CannotTravel)
     name = "" if speaks else f"{type(error).__name__}: "
+    own = [frame.lineno for frame in told.stack if frame.filename == str(file) and not speaks]
+    place = f" ({file.name}:{own[-1]})" if file and own else ""
     return {
         "kind": kind,
-        "message": f"{name}{lines[0] if lines else ''}"[:2000],
+        "message": f"{name}{lines[0] if lines else ''}"[:2000] + place,
         "text": text[-MAX_TRACEBACK:],
     }

@@ -1,69 +1,34 @@
-"""What a worker holds between orders, and one function per order.
+"""What a worker does: one method per order, and the table of them.
 
-Each function takes the order's JSON and returns (answer, trees). The order of orders is the
-judge's business.
+Each takes the order's JSON and returns (answer, trees). The order of orders is the judge's
+business. Orders that time are in session_timing.py, those that look at memory and kernels in
+session_profiling.py.
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import functools
 import gc
 import inspect
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from harness.binding import Binding
-from harness.draws import Draw
 from harness.player import Player
 from harness.problem import Instance
 from harness.trial import Trial
-from harness.worker import (
-    calls,
-    capability,
-    kernels,
-    loading,
-    memory,
-    meters,
-    nsight,
-    provenance,
-    timing,
-)
-from harness.worker.building import Builder
+from harness.worker import calls, loading
 from harness.worker.faults import ContractFault, MachineFault
+from harness.worker.session_profiling import ProfilingOrders
+from harness.worker.session_state import Answer
+from harness.worker.session_timing import TimingOrders
 
-Answer = tuple[dict[str, Any], dict[str, Any]]
 
-
-@dataclass(kw_only=True)
-class Session:
-    """State of one worker. `reference` is the partner of the timing, never an answer key."""
-
-    folder: Path
-    builder: Builder
-    instance: Instance | None = None
-    reference: calls.Side | None = None
-    candidate: calls.Side | None = None
-    timer: timing.Timer | None = None
-    model_class: Any = None
-    base_bytes: dict[str, int] = field(default_factory=dict)
-    import_bytes: int = 0
-    weights_seed: int = 0
-    restored: bool = False
-    mutates: bool = False
-    order: dict[str, Any] = field(default_factory=dict)
-    past: list[dict[str, Any]] = field(default_factory=list)
-
-    def remember(self, order: dict[str, Any]) -> None:
-        """Keep what another process would have to be told to be where this one is."""
-        if order["order"] in ("build", "prepare", "load"):
-            self.past.append(order)
+class Session(TimingOrders, ProfilingOrders):
+    """A worker's state and all of its orders."""
 
     # --- set-up ---------------------------------------------------------------------------
 
@@ -180,173 +145,6 @@ class Session:
         torch.ones(1, device=instance.device).add_(1)
         self._synchronize()
         return {}, {}
-
-    def _candidate(self) -> tuple[calls.Side, Instance]:
-        assert self.instance is not None
-        assert self.candidate is not None
-        return self.candidate, self.instance
-
-    def _synchronize(self) -> None:
-        assert self.instance is not None
-        if self.instance.device.type == "cuda":
-            torch.cuda.synchronize()
-
-    # --- timing ---------------------------------------------------------------------------
-
-    def warm_up(self, order: dict[str, Any]) -> Answer:
-        candidate, instance = self._candidate()
-        assert self.reference is not None
-        self.timer = timing.Timer(
-            instance=instance,
-            reference=self.reference,
-            candidate=candidate,
-            meter=meters.METERS[instance.device.type](instance.device),
-            mix=order["mix"],
-        )
-        answer = self.timer.warm_up(
-            order["mode"], order["seed"], calls=order["calls"], seconds=order["seconds"]
-        )
-        return answer, {}
-
-    def epoch(self, order: dict[str, Any]) -> Answer:
-        assert self.timer is not None
-        return (
-            self.timer.epoch(
-                order["mode"],
-                seeds=order["seeds"],
-                grad_seeds=order["grad_seeds"],
-                blocks=order["blocks"],
-                order_seed=order["order_seed"],
-            ),
-            {},
-        )
-
-    def reveal(self, order: dict[str, Any]) -> Answer:
-        """The output of one timed call that the judge has chosen after the epoch."""
-        assert self.timer is not None
-        output = self.timer.kept[order["unit"]][order["call"]]
-        return {}, {"output": output}
-
-    def stopwatch(self, order: dict[str, Any]) -> Answer:
-        """Calls that the judge times, and a sample of what each returned."""
-        assert self.timer is not None
-        samples = self.timer.stopwatch(
-            order["mode"],
-            mix_seed=order["mix_seed"],
-            sample_seed=order["sample_seed"],
-            passes=order["passes"],
-            touch=order["touch"],
-            seeded=order["seeded"],
-        )
-        return {}, {"samples": samples}
-
-    def settle(self, order: dict[str, Any]) -> Answer:
-        """The values that the judge's clock begins from; with `host`, what the host needs."""
-        assert self.timer is not None
-        self.timer.settle(order["mix_seed"])
-        if not order["host"]:
-            return {}, {}
-        host_ms = self.timer.host_ms(order["mode"], touch=order["touch"], seeded=order["seeded"])
-        self.timer.settle(order["mix_seed"])
-        return {"host_ms": host_ms}, {}
-
-    def forget(self, order: dict[str, Any]) -> Answer:
-        """Let go of the inputs and outputs of the last timing."""
-        self.timer = None
-        gc.collect()
-        if torch.cuda.is_initialized():
-            torch.cuda.empty_cache()
-        with contextlib.suppress(AttributeError):  # glibc's: what its heap keeps is not held
-            ctypes.CDLL(None).malloc_trim(0)
-        return {}, {}
-
-    # --- memory, provenance ---------------------------------------------------------------
-
-    def memory(self, order: dict[str, Any]) -> Answer:
-        """Peak MiB of one side: what it has allocated since before it was made, and a call's."""
-        assert self.instance is not None
-        side = self.reference if order["side"] == "reference" else self.candidate
-        assert side is not None
-        base = self.base_bytes[order["side"]]
-        if side is self.candidate:
-            base -= self.import_bytes  # what the solution took at import is its own
-        try:
-            peak = memory.peak(self.instance, side, order["mode"], order["seed"], base)
-        except memory.PeakReset:
-            return {"peak_mib": 0.0, "held_mib": 0.0, "reset": True}, {}
-        return {"peak_mib": peak.used_mib, "held_mib": peak.held_mib, "reset": False}, {}
-
-    def profile(self, order: dict[str, Any]) -> Answer:
-        """Which kernels one call of `mode` ran, and the share that are the solution's own."""
-        side, instance = self._candidate()
-        call = calls.call_set(
-            instance, Draw(seed=order["seed"]), grad=order["mode"] != "forward", grad_seed=1
-        )
-
-        def once() -> None:
-            side.run(order["mode"], call, None)
-
-        once()
-        if instance.device.type != "cuda":
-            count, share = provenance.native_calls(once, self.builder.modules)
-            unseen = not all(map(vars, self.builder.modules))  # a library that defines no operator
-            return {
-                "native_calls": None if unseen and not count else count,
-                "own_share": share if count else None,
-            }, {}
-        times = provenance.cuda_kernels(once)
-        libraries = [Path(r.library) for r in self.builder.records if r.library]
-        triton = provenance.triton_kernels([loading.MODULE_NAME])
-        return {
-            "kernels": times,
-            "own_share": provenance.own_share(times, libraries, triton),
-        }, {}
-
-    def kernels(self, order: dict[str, Any]) -> Answer:
-        """What one call of `mode` of a side ran, one by one."""
-        side, mode, call = self.call_of(order)
-        assert self.instance is not None
-        found = kernels.measured(
-            functools.partial(side.prepare, mode, call),
-            functools.partial(side.run, mode, call),
-            self.instance.device,
-            order["calls"],
-        )
-        return {"kernels": found}, {}
-
-    def nsight(self, order: dict[str, Any]) -> Answer:
-        """Nsight Compute's figures of one call of `mode` of a side, for kernels named."""
-        torch.cuda.empty_cache()  # the other process needs as much
-        first = {
-            "build_cache": str(self.builder.cache),
-            "salt": self.builder.salt,
-            "lean_builds": self.builder.lean,
-        }
-        orders = [first, *self.past, order]
-        found = nsight.figures(order["ncu"], orders, self.folder, order["limit_s"])
-        names = {name: found.get(provenance.bare_name(name)) for name in order["names"]}
-        return {"figures": names}, {}
-
-    def call_of(self, order: dict[str, Any]) -> tuple[calls.Side, str, calls.CallSet]:
-        """The side, mode and call that an order names."""
-        assert self.instance is not None
-        side = self.reference if order["side"] == "reference" else self.candidate
-        assert side is not None
-        draw, mode = Draw(seed=order["seed"]), order["mode"]
-        call = calls.call_set(self.instance, draw, grad=mode != "forward", grad_seed=1)
-        return side, mode, call
-
-    def calibrate(self, order: dict[str, Any]) -> Answer:
-        """What the device can do: memory by the share of bytes written, matrix products, and
-        what an event pair costs."""
-        assert self.instance is not None
-        device, dtype = self.instance.device, self.instance.dtype
-        meter = meters.METERS[device.type](device)
-        return {
-            "bandwidth": capability.bandwidth(device) if order["bandwidth"] else [],
-            "flops_per_s": capability.matmul_rate(device, dtype) if order["flops"] else None,
-            "overhead_ms": meter.overhead_ms() if isinstance(meter, meters.CudaMeter) else 0.0,
-        }, {}
 
 
 ORDERS: dict[str, Callable[[Session, dict[str, Any]], Answer]] = {

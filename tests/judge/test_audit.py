@@ -91,6 +91,7 @@ def test_a_reference_that_is_slower_beside_the_solution_is_refused(dev: Device) 
     text = complaint(claim(timing(1.001 * most), known(2.0), dev))
     assert text is not None
     assert "2 ms alone" in text
+    assert ("run it again with --fresh" in text) is (dev is CPU)  # the row would be taken as it is
 
 
 def test_a_busy_cpu_may_disturb_most_of_the_reference_but_not_a_gpu() -> None:

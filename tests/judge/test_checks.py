@@ -16,7 +16,7 @@ from harness.judge import reference as reference_module
 from harness.judge import survey as survey_module
 from harness.judge.passes import PASSES
 from harness.judge.reference import Reference
-from harness.judge.survey import Survey, sizes_to_check, survey, variations
+from harness.judge.survey import Survey, survey, variations
 from harness.problem import Instance
 from harness.records import Phase, Row, Status
 from harness.trial import Call, Trial
@@ -196,7 +196,7 @@ def test_a_pass_that_the_reference_does_not_take_is_left_out_in_both_phases() ->
 
 
 def test_what_needs_too_much_memory_is_left_out() -> None:
-    with mock.patch.object(survey_module, "_peak_share", side_effect=torch.OutOfMemoryError("x")):
+    with mock.patch.object(survey_module, "peak_share", side_effect=torch.OutOfMemoryError("x")):
         found = left_out(TINY)
     assert ("forward", "sequence") in found
     assert ("forward", "values") not in found
@@ -247,28 +247,6 @@ def test_a_problem_may_name_the_variations_that_its_inputs_allow() -> None:
 
 
 # --- where, and how often -----------------------------------------------------------------------
-
-SIZED = TINY + "\nSIZES = {%s}\n"
-
-
-@pytest.mark.parametrize(
-    ("names", "graded", "expected"),
-    [
-        ("", "full", [("full", 0)]),
-        ("'smoke': {}", "full", [("smoke", 0), ("full", 5)]),
-        ("'smoke': {}", "smoke", [("smoke", 0)]),
-        ("'smoke': {}, 'odd': {}", "full", [("odd", 0), ("full", 5)]),
-        ("'smoke': {}, 'odd': {}", "smoke", [("odd", 0), ("smoke", 5)]),
-        ("'odd': {}, 'huge': {}", "full", [("odd", 0), ("huge", 1), ("full", 5)]),
-        ("'odd': {}, 'huge': {}", "huge", [("odd", 0), ("huge", 5)]),
-    ],
-)
-def test_all_passes_are_made_at_a_small_size_and_the_graded_one_comes_last(
-    names: str, graded: str, expected: list[tuple[str, int]]
-) -> None:
-    assert sizes_to_check(SIZED % names, graded, Settings(huge=True)) == expected
-    without = [pair for pair in expected if pair[0] != "huge" or graded == "huge"]
-    assert sizes_to_check(SIZED % names, graded, Settings()) == without
 
 
 def test_each_variation_is_met_at_the_small_size_however_few_trials_are_set() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 import torch
 from scipy import stats
 
-from harness import cli
+from harness import cli, fitness
 from harness.config import Settings
 from harness.fitness import Fitness
 from harness.judge.lint import AS_GIVEN_TRIALS, MORE_TRIALS, lint
@@ -55,6 +56,20 @@ def findings(source: str, dtype: torch.dtype = torch.float32, **changes: Any) ->
     )
     name = str(dtype).removeprefix("torch.")
     return lint(Reference(instance, 1), Settings(device="cpu", dtype=name, **changes))
+
+
+def test_a_collection_of_a_pass_leaves_alone_what_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text(problem("return x + y"))
+    frozen: list[int] = []
+
+    def lint(*_: Any) -> list[Finding]:
+        frozen.append(gc.get_freeze_count())
+        return []
+
+    with mock.patch("harness.judge.lint.lint", lint):
+        fitness.examine(["p", "p"], tmp_path, Settings(device="cpu"))
+    assert [count > 100_000 for count in frozen] == [True, True]
+    assert gc.get_freeze_count() == 0
 
 
 def looks_of(source: str, **changes: Any) -> dict[tuple[str, str], int]:

@@ -8,6 +8,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -90,6 +91,23 @@ def test_the_nvcc_of_this_machine_leads_to_headers_and_runtime(tmp_path: Path) -
         assert home is not None
         assert Path(home, "bin", "nvcc").exists()
         assert list(Path(home).rglob("cuda_runtime.h"))
+
+
+@pytest.mark.parametrize("place", ["missing", "file"])
+def test_nvcc_is_asked_where_the_users_own_temporary_folder_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+) -> None:
+    """The real one names no root then, and that of a wrapper was taken for it."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / place))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    nvcc = toolkit(tmp_path / "cuda-13")
+    nvcc.write_text(nvcc.read_text().replace("\n", '\ntouch "$TMPDIR/x$$" || exit 1\n', 1))
+    wrapper = tmp_path / "bin" / "nvcc"
+    wrapper.parent.mkdir()
+    wrapper.write_text(f'#!/bin/sh\nexec "{nvcc}" "$@"\n')
+    wrapper.chmod(0o755)
+    assert cuda_home(str(wrapper)) == str(tmp_path / "cuda-13")
 
 
 @pytest.mark.usefixtures("fresh")

@@ -281,14 +281,24 @@ def test_an_absolute_path_leads_to_the_authors_line_too(tmp_path: Path) -> None:
     )
 
 
-def test_a_line_that_occurs_twice_is_told_by_the_generated_file(tmp_path: Path) -> None:
-    fault = failure(
-        tmp_path,
-        "main.cpp:3:1: error: no",
-        source="bad;\nbad;\n",
-        cpp_sources="\nbad;\nbad;",
-    )
-    assert str(fault) == "main.cpp:3: `bad;`: error: no"
+@pytest.mark.parametrize(
+    ("source", "line", "place"),
+    [
+        ("a;\nbad;\nb;\nbad;\n", 3, "answer.py:2 (main.cpp:3: `bad;`)"),
+        ("a;\nbad;\nb;\nbad;\n", 5, "answer.py:4 (main.cpp:5: `bad;`)"),
+        ("bad;\nbad;\n", 3, "answer.py:2 (main.cpp:3: `bad;`)"),
+        ("a;\nbad;\na;\nbad;\n", 3, "main.cpp:3: `bad;`"),  # which of the two, nothing tells
+        ("a;\n", 5, "main.cpp:5"),
+    ],
+)
+def test_a_line_that_occurs_twice_is_told_by_those_before_it(
+    tmp_path: Path, source: str, line: int, place: str
+) -> None:
+    """`}` and the like are everywhere."""
+    first = "a;\nbad;\n" if source.count("a;") == 2 else source
+    log = f"main.cpp:{line}:1: error: no"
+    fault = failure(tmp_path, log, source=source, cpp_sources=first)
+    assert str(fault) == f"{place}: error: no"
 
 
 def test_an_error_in_a_header_is_told_by_file_and_line(tmp_path: Path) -> None:

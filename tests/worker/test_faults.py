@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -57,6 +59,20 @@ def test_a_fault_has_a_kind_and_one_line(error: BaseException, kind: str, messag
     assert found["message"].startswith(message)
     assert "\n" not in found["message"]
     json.dumps(found)
+
+
+def test_the_message_names_the_line_of_the_solutions_file(tmp_path: Path) -> None:
+    """The last of its lines on the way to what raised; none where it was not on the way."""
+    file = tmp_path / "mine.py"
+    text = "import json\n\ndef inner(x):\n    return json.loads(x)\n\ndef outer(x):\n    inner(x)\n"
+    space: dict[str, Any] = {}
+    exec(compile(text, str(file), "exec"), space)
+    with pytest.raises(ValueError, match="Expecting") as caught:
+        space["outer"]("{")
+    message = describe(caught.value)["message"]
+    assert describe(caught.value, file=file)["message"] == f"{message} (mine.py:4)"
+    assert describe(caught.value, file=tmp_path / "other.py")["message"] == message
+    assert describe(ValueError("no"), file=file)["message"] == "ValueError: no"
 
 
 def test_the_text_is_the_traceback_and_for_a_build_the_compilers_log_first() -> None:

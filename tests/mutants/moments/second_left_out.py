@@ -1,7 +1,7 @@
 """One of the two outputs.
 
 expect: wrong_output
-says: 1 elements
+says: 1 element,
 """
 
 import torch
