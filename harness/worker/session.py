@@ -228,17 +228,21 @@ class Session:
         return {}, {"output": output}
 
     def stopwatch(self, order: dict[str, Any]) -> Answer:
-        """Calls that the judge times, and a sample of what each returned."""
+        """Calls that the judge times."""
         assert self.timer is not None
-        samples = self.timer.stopwatch(
+        self.timer.stopwatch(
             order["mode"],
             mix_seed=order["mix_seed"],
-            sample_seed=order["sample_seed"],
             passes=order["passes"],
             touch=order["touch"],
             seeded=order["seeded"],
         )
-        return {}, {"samples": samples}
+        return {}, {}
+
+    def samples(self, order: dict[str, Any]) -> Answer:
+        """A sample of what each of them returned."""
+        assert self.timer is not None
+        return {}, {"samples": self.timer.samples(order["sample_seed"])}
 
     def settle(self, order: dict[str, Any]) -> Answer:
         """The values that the judge's clock begins from; with `host`, what the host needs."""
@@ -361,6 +365,7 @@ ORDERS: dict[str, Callable[[Session, dict[str, Any]], Answer]] = {
     "reveal": Session.reveal,
     "settle": Session.settle,
     "stopwatch": Session.stopwatch,
+    "samples": Session.samples,
     "forget": Session.forget,
     "memory": Session.memory,
     "profile": Session.profile,
