@@ -190,13 +190,14 @@ class Timer:
         draws itself can be drawn again.
         """
         self.mix_seed, self.number = mix_seed, 0
-        self.returned = []
+        self.returned, held_bytes = [], 0
         most_bytes = RETURNED_SHARE * memory_bytes(self.instance.device)
         for _ in range(passes):
             self.touch() if touch else self.refresh()
             one = self._returned(mode, seeded=seeded)
             self.returned += one
-            if bytes_of(self.returned) + bytes_of(one) > most_bytes:
+            held_bytes += (one_bytes := bytes_of(one))
+            if held_bytes + one_bytes > most_bytes:
                 return
 
     def samples(self, seed: int) -> Any:
