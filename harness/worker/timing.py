@@ -26,7 +26,8 @@ from harness.worker.calls import CallSet, Side, plain
 from harness.worker.meters import GateOpened, HostBound, Meter, Unit, WallMeter
 from harness.worker.pool import Pool, bytes_of, memory_bytes
 
-RETURNED_SHARE = 1 / 16  # of the device's memory: outputs of calls by the judge's clock
+RETURNED_SHARE = 1 / 16  # of the device's memory: outputs of calls by the judge's clock,
+FREE_SHARE = 1 / 2  # and no more than this of what is free (CUDA)
 KEEP_BYTES = 64 << 20  # outputs kept per epoch for the judge to choose from
 RETURN_BYTES = 1 << 30  # up to this much memory goes back to the driver between epochs
 WALL_CALLS = 20  # calls of the ungated wall-clock estimate, at most
@@ -191,7 +192,7 @@ class Timer:
         """
         self.mix_seed, self.number = mix_seed, 0
         self.returned, held_bytes = [], 0
-        most_bytes = RETURNED_SHARE * memory_bytes(self.instance.device)
+        most_bytes = _room_bytes(self.instance.device)
         for _ in range(passes):
             self.touch() if touch else self.refresh()
             one = self._returned(mode, seeded=seeded)
@@ -294,6 +295,14 @@ class Timer:
             map_tensors(lambda t: t.clone() if _storage(t) in inputs else t, plain(output))
             for output in outputs
         ]
+
+
+def _room_bytes(device: torch.device) -> float:
+    """How much a reading may keep of what its calls return."""
+    most = RETURNED_SHARE * memory_bytes(device)
+    if device.type == "cuda":
+        most = min(most, FREE_SHARE * torch.cuda.mem_get_info(device)[0])
+    return most
 
 
 def _storage(tensor: torch.Tensor) -> int:

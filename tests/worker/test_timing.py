@@ -251,7 +251,7 @@ def test_of_large_outputs_a_reading_keeps_a_part(monkeypatch: pytest.MonkeyPatch
     assert len(of.samples(5)) == 10
     assert of.returned == []
     for room, passes in ((0, 1), (2 * each, 2), (3 * each + 1, 3)):
-        monkeypatch.setattr(timing, "memory_bytes", lambda device, room=room: 16 * room)
+        monkeypatch.setattr(timing, "_room_bytes", lambda device, room=room: room)
         of.stopwatch("forward", mix_seed=70, passes=5, touch=False)
         assert len(of.returned) == 2 * passes
 
