@@ -164,20 +164,23 @@ class _Baselines:
         self.found = dataclasses.replace(self.found, timings=self.found.timings | timings)
 
     def _calibrate(self, worker: Worker) -> None:
-        settings = self.context.settings
-        rates = not settings.quick and not self.known
+        settings, rates = self.context.settings, self.context.rates
+        wanted = not settings.quick and not self.known
         answer = worker.ask(
             "calibrate",
             timeout_s=settings.call_timeout_s,
-            bandwidth=rates,
-            flops=self.flops and rates,
+            bandwidth=wanted and not rates.bandwidth,
+            flops=wanted and self.flops and rates.flops_per_s is None,
         ).body["answer"]
+        if answer["bandwidth"]:
+            rates.bandwidth = tuple((float(part), float(r)) for part, r in answer["bandwidth"])
+        rates.flops_per_s = answer["flops_per_s"] or rates.flops_per_s
         training = "forward_backward" in self.modes
         seen = peaks(self.context, worker, "reference", training=training)
         self.found = dataclasses.replace(
             self.found,
-            bandwidth=tuple((float(share), float(rate)) for share, rate in answer["bandwidth"]),
-            flops_per_s=answer["flops_per_s"],
+            bandwidth=rates.bandwidth,
+            flops_per_s=rates.flops_per_s if self.flops else None,
             overhead_ms=float(answer["overhead_ms"]),
             memory=seen.memory,
             seen=seen,

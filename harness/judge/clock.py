@@ -144,7 +144,7 @@ def _with_slack_ms(left_ms: float, took_ms: float) -> float:
 def _left_ms(reading: Timing, took_ms: float, saved: float) -> float:
     """What is left of `took_ms` where a part of the call is saved, of which no more can be than it
     took: in caches that are warm, and where processor time counts, it may take less than a call."""
-    call_ms = min(t for e in reading.epochs for b in e.blocks for t in b.solution_ms)
+    call_ms = min(ms for epoch in reading.epochs for ms in epoch.solution_ms)
     if saved > 0:
         call_ms = min(call_ms, took_ms)
     return took_ms - call_ms * saved  # both are the least of some

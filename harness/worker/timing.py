@@ -112,9 +112,10 @@ class Timer:
 
         A unit is one pass over as many input sets as there are `grad_seeds`; their values are
         mixed of the draws of `seeds`, one more.
-        The answer: per block the ms of two units of each side and the time that it spans
-        (monotonic clock, ns); for each side, how late the device came to rest after a unit (ms,
-        the upper quartile over units); and the numbers of the units whose outputs are kept.
+        The answer: per block the ms of two units of each side, the numbers of the candidate's, and
+        the time that it spans (monotonic clock, ns); for each side, how late the device came to
+        rest after a unit (ms, the upper quartile over units); and the numbers of the units whose
+        outputs are kept, which are the last ones.
         """
         shuffle = random.Random(order_seed)
         self.renew(mode, seeds, grad_seeds, shuffle, mix_seed=order_seed)
@@ -135,15 +136,18 @@ class Timer:
         """One block; how late the device came to rest after each unit is added to `late`."""
         first, second = shuffle.sample((self.reference, self.candidate), 2)
         times: dict[str, list[float]] = {"reference": [], "candidate": []}
+        numbers: list[int] = []
         began = _monotonic_ns()
         for side in (first, second, second, first):
             unit = self._unit(side, mode)
             times[side.name].append(unit.ms)
             late[side.name].append(unit.late_ms)
-            if side is self.candidate and keep:
-                self._keep(unit.outputs)
+            if side is self.candidate:
+                numbers.append(self.number)
+                if keep:
+                    self._keep(unit.outputs)
             unit.outputs = []
-        return times | {"span_ns": [began, _monotonic_ns()]}
+        return times | {"units": numbers, "span_ns": [began, _monotonic_ns()]}
 
     def _unit(self, side: Side, mode: str) -> Unit:
         """One unit, on fresh values at each attempt. A side that turns out to be host-bound puts

@@ -70,9 +70,13 @@ class Fake:
         else:
             calls = self.sets = len(arguments["grad_seeds"])
             units = {name: [ms * calls] * 2 for name, ms in self.ms.items()}
-            blocks = [units | {"span_ns": [n, n + 1]} for n in range(arguments["blocks"])]
+            blocks = [
+                units | {"span_ns": [n, n + 1], "units": [4 * n + 1, 4 * n + 4]}
+                for n in range(arguments["blocks"])
+            ]
             late = {"reference": 0.015, "candidate": 0.015}
-            answer = {"blocks": blocks, "late_ms": late, "kept": [3, 4, 7]}
+            numbers = [number for block in blocks for number in block["units"]]
+            answer = {"blocks": blocks, "late_ms": late, "kept": numbers[-3:]}
         return Message(body={"answer": self.bend(order, answer)})
 
     def cpu_s(self) -> float:
@@ -135,6 +139,29 @@ def test_a_slow_call_is_a_unit_of_its_own() -> None:
 # --- when to stop -------------------------------------------------------------------------------
 
 STEPS = Plan(sets=1, blocks=3, epochs_min=3, epochs_max=6, budget_s=10.0)
+
+
+def test_very_short_calls_are_resolved_to_a_time_not_to_a_share() -> None:
+    def spread(of: Timing, factor: float) -> Timing:
+        epochs = [
+            Epoch(
+                blocks=tuple(
+                    Block(
+                        reference_ms=(factor * b.reference_ms[0],) * 2,
+                        solution_ms=(factor * b.solution_ms[0],) * 2,
+                    )
+                    for b in epoch.blocks
+                )
+            )
+            for epoch in of.epochs
+        ]
+        return dataclasses.replace(of, epochs=tuple(epochs))
+
+    wide = sample(4, 2 * SETTINGS.half_width)
+    assert SETTINGS.half_width < wide.interval.half_width < 5 * SETTINGS.half_width
+    assert not enough(wide, STEPS, SETTINGS, spent_s=0.0)
+    assert not enough(spread(wide, measure.SHORT_MS), STEPS, SETTINGS, spent_s=0.0)
+    assert enough(spread(wide, measure.SHORT_MS / 5), STEPS, SETTINGS, spent_s=0.0)
 
 
 def test_one_epoch_is_never_enough() -> None:
@@ -270,10 +297,31 @@ def test_an_output_of_the_first_epoch_is_always_looked_at() -> None:
     first = worker.epochs()[0]
     assert mode == "forward"
     assert grad_seed == first["grad_seeds"][call]
-    assert unit in (3, 4, 7)
+    assert unit in [4 * n + step for n in range(first["blocks"]) for step in (1, 4)][-3:]
     count = len(first["grad_seeds"])
     number, mix = mixes(first["order_seed"] + unit, first["seeds"], count, mix=True)[call]
     assert draw == Draw(seed=first["seeds"][number], mix=mix)
+
+
+@pytest.mark.parametrize("dev", [CPU, GPU], ids=["cpu", "cuda"])
+def test_where_the_fastest_units_count_those_are_looked_at(dev: Device) -> None:
+    fast: set[int] = set()
+    seen: set[int] = set()
+
+    def uneven(order: str, answer: dict[str, Any]) -> dict[str, Any]:
+        if order == "epoch":
+            units = [n for block in answer["blocks"] for n in block["units"]]
+            fast.update(units[6 : 6 + math.ceil(len(units) / 5)])
+            for block in answer["blocks"]:
+                block["candidate"] = [0.5 if n in fast else 1.0 for n in block["units"]]
+            answer["kept"] = units
+        return answer
+
+    for _ in range(20):
+        eyes = Eyes()
+        timing(Fake(1.0, 1.0, bend=uneven), dev, examiner=eyes)
+        seen |= {unit for *_, unit, _ in eyes.revealed}
+    assert (seen <= fast) is (dev is CPU)
 
 
 def test_of_the_readings_of_the_judges_clock_calls_of_the_one_that_counts_are_looked_at() -> None:
@@ -481,6 +529,7 @@ LIES = {
     "warm_up of one side": ("warm_up", put("ms", {"reference": 1.0})),
     "warm_up of a number": ("warm_up", put("ms", 1.0)),
     **{f"epoch without {k}": ("epoch", drop(k)) for k in ("blocks", "late_ms", "kept")},
+    "blocks without numbers": ("epoch", put_block("units", None)),
     "too few blocks": ("epoch", lambda answer: answer | {"blocks": answer["blocks"][:-1]}),
     "too many blocks": ("epoch", lambda answer: answer | {"blocks": answer["blocks"] * 2}),
     "blocks of another type": ("epoch", put("blocks", 3)),
@@ -499,6 +548,11 @@ LIES = {
     "lateness of one side": ("epoch", put("late_ms", {"reference": 0.0})),
     "nothing kept": ("epoch", put("kept", [])),
     "no list of what is kept": ("epoch", put("kept", 5)),
+    "kept but for some": ("epoch", lambda a: a | {"kept": [a["kept"][0], a["kept"][-1]]}),
+    "kept but for the last": ("epoch", lambda a: a | {"kept": a["kept"][:-1]}),
+    "kept of no unit": ("epoch", put("kept", [10**9])),
+    "units of another type": ("epoch", put_block("units", [None, 1])),
+    "one unit's number": ("epoch", put_block("units", [1])),
     "samples of no call": ("samples", lambda trees: {"samples": trees["samples"][:0]}),
     "too many samples": ("samples", lambda trees: {"samples": trees["samples"].repeat(2, 1)}),
     "no samples": ("samples", lambda trees: {}),
