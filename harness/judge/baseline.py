@@ -157,6 +157,7 @@ class _Baselines:
                     settings=settings,
                     renewal=self.subject.renewal,
                     overhead_ms=self.found.overhead_ms,
+                    clocked=name == EAGER,  # no claim is held against another's
                     asks=lambda timing: name == EAGER and clock.blind(timing, kind),
                     note=lambda text: self.note(f"{name}, {text}"),
                 )

@@ -100,6 +100,7 @@ def time_mode(
     renewal: Renewal,
     overhead_ms: float = 0.0,
     examiner: Examiner | None = None,
+    clocked: bool = True,
     asks: Callable[[Timing], bool] = lambda timing: False,
     note: Callable[[str], None] = lambda text: None,
 ) -> Timing:
@@ -107,8 +108,8 @@ def time_mode(
 
     `renewal`: how calls may get new values. `overhead_ms`: what an event pair costs, measured
     where no solution was loaded. `examiner` gets to see timed calls that are chosen after they
-    have been made. `asks`: whether it is to be found out how long the device was busy, by what the
-    judge's clock says of it (`stopwatch_ms`); not for a quick look.
+    have been made. `clocked`: whether the judge's clock is read, too; `asks`: whether, by what it
+    says (`stopwatch_ms`), it is to be found out how long the device was busy; not for a quick look.
     Raises as `Worker.ask` does, and whatever `examiner` raises.
     """
     cuda = device.type == "cuda"
@@ -146,7 +147,7 @@ def time_mode(
             if enough(timing, steps, settings, time.monotonic() - began):
                 break
 
-    def clocked(reading: stopwatch.Reading) -> Timing:
+    def with_reading(reading: stopwatch.Reading) -> Timing:
         return dataclasses.replace(
             timing,
             stopwatch_ms=reading.call_ms,
@@ -155,6 +156,10 @@ def time_mode(
             cores=reading.cores,
         )
 
+    unsettled = timing.interval.half_width > SETTLED_HALF_WIDTH and UNSTABLE not in timing.flags
+    flags = (*timing.flags, *((UNSTABLE,) if unsettled else ()))
+    if not clocked:
+        return dataclasses.replace(timing, flags=flags)
     reading = stopwatch.read(
         worker,
         mode,
@@ -163,11 +168,9 @@ def time_mode(
         device=device,
         timeout_s=settings.call_timeout_s,
         examiner=examiner,
-        asks=lambda reading: not settings.quick and asks(clocked(reading)),
+        asks=lambda reading: not settings.quick and asks(with_reading(reading)),
     )
-    unsettled = timing.interval.half_width > SETTLED_HALF_WIDTH and UNSTABLE not in timing.flags
-    flags = (*timing.flags, *((UNSTABLE,) if unsettled else ()))
-    return dataclasses.replace(clocked(reading), flags=flags)
+    return dataclasses.replace(with_reading(reading), flags=flags)
 
 
 def _host_flags(

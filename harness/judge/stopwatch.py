@@ -1,7 +1,8 @@
 """Timed calls by the judge's own clock, and the inputs that timed calls run on.
 
-The judge names the inputs with its order and has a sample of every call's output with the answer,
-so neither can the work be done before nor be put off. What else a reading holds (the refill,
+The judge names the inputs with its order, and the places of the samples when all calls have been
+made; its clock stops when it has a sample of every call's output. So the work can neither be done
+before, nor be put off, nor be done in part. What else a reading holds (the refill,
 the sample) it holds for the reference too, where no solution is loaded. Where the reference leaves
 its inputs alone and takes mixtures, only a sixteenth of each is renewed, so that most of a reading
 is the call even where that is a single pass over the inputs.
@@ -143,7 +144,7 @@ def read(
     fastest, total_s = _fastest(worker, order, timeout_s, cuda=cuda, trusted=examiner is None)
     busy_s = worker.cpu_s() - before_s
     reading = Reading(
-        call_ms=1e3 * fastest.counted_s / (passes * sets),
+        call_ms=1e3 * fastest.call_s,
         cores=busy_s / total_s,
         host_ms=None if examiner else settled.get("host_ms"),
     )
@@ -167,9 +168,11 @@ class _Order:
 
 @dataclass(frozen=True, kw_only=True)
 class _Taken:
-    """One reading: `span_s` from the order to the whole answer, of which `counted_s` counts;
-    whether processor time is `known`."""
+    """One reading of `calls` calls, fewer than were ordered where their outputs are large: `span_s`
+    from the order to all samples, of which `counted_s` counts; whether processor time is
+    `known`."""
 
+    calls: int
     span_s: float
     counted_s: float
     known: bool
@@ -177,10 +180,14 @@ class _Taken:
     sample_seed: int
     samples: Any
 
+    @property
+    def call_s(self) -> float:
+        return self.counted_s / self.calls
+
     def examine(self, order: _Order, examiner: Examiner) -> None:
         """Look at some of the calls."""
         inputs, sets = order.inputs, len(order.inputs.grad_seeds)
-        calls = range(order.passes * sets)
+        calls = range(self.calls)
         for number in secrets.SystemRandom().sample(calls, min(EXAMINED, len(calls))):
             unit, call = divmod(number, sets)
             draw, grad_seed = inputs.draw_touched(order.settle_seed, self.mix_seed + unit + 1, call)
@@ -197,7 +204,7 @@ def _fastest(
     while count < READINGS or not (known or count >= MOST_READINGS):
         one = _take(worker, order, timeout_s, cuda=cuda, trusted=trusted)
         count, total_s, known = count + 1, total_s + one.span_s, known or one.known
-        if fastest is None or one.counted_s < fastest.counted_s:
+        if fastest is None or one.call_s < fastest.call_s:
             fastest = one
     assert fastest is not None
     return fastest, total_s
@@ -226,37 +233,43 @@ def _busy_ms(
         for one in secrets.SystemRandom().sample(taken, min(BUSY_EXAMINED, len(taken))):
             one.examine(order, examiner)
     share = statistics.fmean(shares[1:]) + (BUSY_STEP if examiner is not None else 0.0)
-    calls = order.passes * len(order.inputs.grad_seeds)
-    return 1e3 * share * statistics.fmean(one.span_s for one in taken) / calls
+    return 1e3 * share * statistics.fmean(one.span_s / one.calls for one in taken)
 
 
 def _take(worker: Worker, order: _Order, timeout_s: float, *, cuda: bool, trusted: bool) -> _Taken:
     """One reading. What is looked at is decided when all have been taken: whoever is faster in
     one of them only has to be right in that one."""
-    renewal = order.inputs.renewal
-    mix_seed, sample_seed = secrets.randbits(48), secrets.randbits(48)
+    renewal, sets = order.inputs.renewal, len(order.inputs.grad_seeds)
+    mix_seed = secrets.randbits(48)
     before = None if cuda else worker.usage()
     began = time.monotonic()
-    message = worker.ask(
+    worker.ask(
         "stopwatch",
         timeout_s=timeout_s,
-        max_tensor_bytes=MAX_SAMPLE_BYTES,
-        ipc=False,
         mode=order.mode,
         mix_seed=mix_seed,
-        sample_seed=sample_seed,
         passes=order.passes,
         touch=renewal.touch,
         seeded=renewal.seeded,
+    )
+    sample_seed = secrets.randbits(48)
+    message = worker.ask(
+        "samples",
+        timeout_s=timeout_s,
+        max_tensor_bytes=MAX_SAMPLE_BYTES,
+        ipc=False,
+        sample_seed=sample_seed,
     )
     span_s = time.monotonic() - began
     busy_s = before.busy_s(worker.usage(), trusted=trusted) if before else None
     with claimed():
         samples = message.trees["samples"]
-        calls = order.passes * len(order.inputs.grad_seeds)
-        if {len(tensor) for _, tensor in walk_tensors(samples, "")} != {calls}:
+        lengths = {len(tensor) for _, tensor in walk_tensors(samples, "")}
+        calls = lengths.pop()
+        if lengths or calls % sets or not 0 < calls <= order.passes * sets:
             raise WorkerLied("not every call that was ordered has a sample")
     return _Taken(
+        calls=calls,
         span_s=span_s,
         counted_s=span_s if busy_s is None else min(span_s, busy_s),
         known=busy_s is not None,

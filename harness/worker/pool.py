@@ -37,7 +37,7 @@ class Pool:
         self._instance = instance
         first = instance.inputs(Draw(seed=seeds[0]))
         self._drawn = [first]
-        if len(seeds) * bytes_of([first]) <= POOL_SHARE * _memory_bytes(instance.device):
+        if len(seeds) * bytes_of([first]) <= POOL_SHARE * memory_bytes(instance.device):
             self._drawn += [instance.inputs(Draw(seed=seed)) for seed in seeds[1:]]
         self._by_path = [dict(walk_tensors(values, "")) for values in self._drawn]
         self._together: list[_Together] = []
@@ -146,7 +146,7 @@ class _Together:
         torch._foreach_copy_(self.targets, list(values.unbind()))
 
 
-def _memory_bytes(device: torch.device) -> int:
+def memory_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[1])
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -159,6 +159,7 @@ ORDERS: dict[str, Callable[[Session, dict[str, Any]], Answer]] = {
     "reveal": Session.reveal,
     "settle": Session.settle,
     "stopwatch": Session.stopwatch,
+    "samples": Session.samples,
     "forget": Session.forget,
     "memory": Session.memory,
     "profile": Session.profile,

@@ -24,8 +24,10 @@ from harness.problem import Instance
 from harness.trees import map_tensors, stack, walk_tensors
 from harness.worker.calls import CallSet, Side, plain
 from harness.worker.meters import GateOpened, HostBound, Meter, Unit, WallMeter
-from harness.worker.pool import Pool, bytes_of
+from harness.worker.pool import Pool, bytes_of, memory_bytes
 
+RETURNED_SHARE = 1 / 16  # of the device's memory: outputs of calls by the judge's clock,
+FREE_SHARE = 1 / 2  # and no more than this of what is free (CUDA)
 KEEP_BYTES = 64 << 20  # outputs kept per epoch for the judge to choose from
 RETURN_BYTES = 1 << 30  # up to this much memory goes back to the driver between epochs
 WALL_CALLS = 20  # calls of the ungated wall-clock estimate, at most
@@ -40,7 +42,7 @@ class Timer:
 
     `mix`: whether inputs may be mixed of two draws. `kept`: outputs by the number of their unit,
     which is that of the mixture of values that it ran on. `held`: the mixtures that the input
-    sets hold now.
+    sets hold now. `returned`: outputs of the last calls by the judge's clock.
     """
 
     instance: Instance
@@ -54,6 +56,7 @@ class Timer:
     mix_seed: int = 0
     number: int = 0
     held: list[tuple[int, Mix]] = field(default_factory=list)
+    returned: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         gc.collect()
@@ -182,28 +185,32 @@ class Timer:
         self.refresh()
 
     def stopwatch(
-        self,
-        mode: str,
-        *,
-        mix_seed: int,
-        sample_seed: int,
-        passes: int,
-        touch: bool,
-        seeded: bool = False,
-    ) -> Any:
+        self, mode: str, *, mix_seed: int, passes: int, touch: bool, seeded: bool = False
+    ) -> None:
         """Calls of the candidate that the judge times, on values that follow from `mix_seed`:
         whole new ones, or with `touch` new ones in part, which leaves more of the time to the call.
 
-        A sample of what each call returned, stacked, at places that follow from `sample_seed`:
-        so the work cannot be put off until after the answer. With `seeded` each call begins from
-        the seed of the first draw of its values, so that what it draws itself can be drawn again.
+        What they return is kept for `samples`; where that gets large, after fewer passes. With
+        `seeded` each call begins from the seed of the first draw of its values, so that what it
+        draws itself can be drawn again.
         """
         self.mix_seed, self.number = mix_seed, 0
-        samples: list[Any] = []
+        self.returned, held_bytes = [], 0
+        most_bytes = _room_bytes(self.instance.device)
         for _ in range(passes):
             self.touch() if touch else self.refresh()
-            samples += self._sampled(mode, sample_seed, seeded=seeded)
-        return stack(samples)
+            one = self._returned(mode, seeded=seeded)
+            self.returned += one
+            held_bytes += (one_bytes := bytes_of(one))
+            if held_bytes + one_bytes > most_bytes:
+                return
+
+    def samples(self, seed: int) -> Any:
+        """A sample of what each call of the last `stopwatch` returned, stacked, at places that
+        follow from `seed`, which the judge names when the work has been done: nobody can do the
+        part of it alone that is looked at."""
+        returned, self.returned = self.returned, []
+        return stack([map_tensors(lambda tensor: sample(tensor, seed), one) for one in returned])
 
     def host_ms(self, mode: str, *, touch: bool, seeded: bool = False) -> float:
         """Milliseconds that the host alone needs for a call of `stopwatch`, on an idle device.
@@ -216,23 +223,24 @@ class Timer:
                 torch.cuda.synchronize()
             began = _monotonic_ns()
             self.touch() if touch else self.refresh()
-            kept = self._sampled(mode, 0, seeded=seeded)
+            self.returned = self._returned(mode, seeded=seeded)
+            kept = self.samples(0)
             spans.append(_monotonic_ns() - began)
             del kept
         return min(spans) / 1e6 / len(self.sets)
 
-    def _sampled(self, mode: str, seed: int, *, seeded: bool) -> list[Any]:
-        """Samples of what a call on each input set returns."""
+    def _returned(self, mode: str, *, seeded: bool) -> list[Any]:
+        """What a call on each input set returns, and of one that changes its inputs, these."""
         assert self.pool is not None
-        samples: list[Any] = []
+        returned: list[Any] = []
         for calls, (first, _) in zip(self.sets, self.held, strict=True):
             if seeded:
                 torch.manual_seed(self.pool.seeds[first])
             output = self.candidate.run(mode, calls, self.candidate.prepare(mode, calls))
             if self.candidate.mutates:
                 output = [output, [tensor for _, tensor in walk_tensors(calls.inputs, "")]]
-            samples.append(map_tensors(lambda tensor: sample(tensor, seed), plain(output)))
-        return samples
+            returned.append(output)
+        return self._apart(returned)
 
     def renew(
         self,
@@ -278,14 +286,27 @@ class Timer:
 
     def _keep(self, outputs: list[Any]) -> None:
         """Keep the outputs of this unit, and of those before it while they are small."""
-        inputs = {_storage(t) for calls in self.sets for _, t in walk_tensors(calls.inputs, "")}
-        outputs = [
-            map_tensors(lambda t: t.clone() if _storage(t) in inputs else t, plain(output))
-            for output in outputs
-        ]  # what shares memory with an input would get the values of the next unit
+        outputs = self._apart(outputs)
         if self.kept and bytes_of(outputs) * (len(self.kept) + 1) > KEEP_BYTES:
             self.kept.clear()
         self.kept[self.number] = outputs
+
+    def _apart(self, outputs: list[Any]) -> list[Any]:
+        """`outputs`, plain; those in copies that share memory with an input, for they would get the
+        values of the next unit."""
+        inputs = {_storage(t) for calls in self.sets for _, t in walk_tensors(calls.inputs, "")}
+        return [
+            map_tensors(lambda t: t.clone() if _storage(t) in inputs else t, plain(output))
+            for output in outputs
+        ]
+
+
+def _room_bytes(device: torch.device) -> float:
+    """How much a reading may keep of what its calls return."""
+    most = RETURNED_SHARE * memory_bytes(device)
+    if device.type == "cuda":
+        most = min(most, FREE_SHARE * torch.cuda.mem_get_info(device)[0])
+    return most
 
 
 def _storage(tensor: torch.Tensor) -> int:

@@ -87,7 +87,7 @@ def test_whoever_gives_up_waiting_keeps_nobody_waiting() -> None:
 
 
 #: Orders that take a time, or a rate.
-TIMED = {"calibrate", "warm_up", "epoch", "stopwatch"}
+TIMED = {"calibrate", "warm_up", "epoch", "stopwatch", "samples"}
 
 
 def test_all_that_is_timed_is_timed_in_quiet(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ class Fake:
     sets = passes = readings = 0
     busy_s = 0.0
     newest: str | None = "1"
+    most_passes = 1 << 30
     quick = -1
     """Which reading of the judge's clock is answered faster than the others."""
 
@@ -59,9 +60,11 @@ class Fake:
         elif order == "settle":
             answer = {"host_ms": 0.1} if arguments["host"] else {}
         elif order == "stopwatch":
-            self.passes = arguments["passes"]
+            self.passes = min(arguments["passes"], self.most_passes)
             time.sleep(0.0 if self.readings == self.quick else 0.005)
             self.readings += 1
+            answer = {}
+        elif order == "samples":
             samples = {"samples": torch.zeros(self.passes * self.sets, 1)}
             return Message(body={"answer": {}}, trees=self.bend(order, samples))
         else:
@@ -82,6 +85,16 @@ class Fake:
 
     def usage(self) -> Usage:
         return Usage(threads_ns={1: time.monotonic_ns()}, newest=self.newest)
+
+    def readings_of(self) -> dict[int, dict[str, Any]]:
+        """The orders of the judge's clock, by the seed of the places that were named after."""
+        clocked = [one for one in self.orders if one[0] in ("stopwatch", "samples")]
+        pairs = zip(clocked[::2], clocked[1::2], strict=True)
+        assert {(first[0], then[0]) for first, then in pairs} <= {("stopwatch", "samples")}
+        return {
+            then["sample_seed"]: first
+            for (_, first), (_, then) in zip(clocked[::2], clocked[1::2], strict=True)
+        }
 
     def epochs(self) -> list[dict[str, Any]]:
         return [arguments for order, arguments in self.orders if order == "epoch"]
@@ -317,12 +330,40 @@ def test_of_the_readings_of_the_judges_clock_calls_of_the_one_that_counts_are_lo
     found = timing(worker, examiner=eyes)
     assert found.stopwatch_ms is not None
     assert 0 < found.stopwatch_ms < 5 / (worker.passes * worker.sets)
-    orders = [arguments for order, arguments in worker.orders if order == "stopwatch"]
-    assert len({order["mix_seed"] for order in orders}) == len(orders) == stopwatch.READINGS
+    orders = worker.readings_of()
+    assert len(orders) == stopwatch.READINGS
+    assert len({order["mix_seed"] for order in orders.values()}) == len(orders)
     seeds = {sample_seed for *_, sample_seed, _ in eyes.sampled_}
-    assert seeds == {orders[worker.quick]["sample_seed"]}
+    assert seeds == {list(orders)[worker.quick]}
     assert len(eyes.sampled_) == stopwatch.EXAMINED
     assert len({str(looked[1]) for looked in eyes.sampled_}) == len(eyes.sampled_)  # other calls
+
+
+def test_a_reading_of_fewer_calls_than_were_ordered_counts_by_those() -> None:
+    # Where outputs are large, the worker keeps fewer of them.
+    worker, eyes = Fake(reference_ms=1.0, candidate_ms=1.0), Eyes()
+    worker.most_passes = 2
+    found = timing(worker, examiner=eyes)
+    assert {order["passes"] for order in worker.readings_of().values()} == {40}
+    assert found.stopwatch_ms is not None
+    assert found.stopwatch_ms >= 5 / (2 * worker.sets)
+    assert len(eyes.sampled_) == 2 * worker.sets
+
+
+def test_every_call_of_a_pass_has_a_sample() -> None:
+    def bend(order: str, answer: dict[str, Any]) -> dict[str, Any]:
+        return {"samples": answer["samples"][:-1]} if order == "samples" else answer
+
+    worker = Fake(reference_ms=0.05, candidate_ms=0.05, bend=bend)
+    with pytest.raises(WorkerLied, match="has a sample"):
+        timing(worker)
+    assert worker.sets > 1
+
+
+def test_who_is_not_clocked_is_given_no_such_order() -> None:
+    worker = Fake()
+    assert timing(worker, clocked=False).stopwatch_ms is None
+    assert worker.readings_of() == {}
 
 
 def test_more_readings_are_taken_where_processor_time_is_known_of_none() -> None:
@@ -358,11 +399,11 @@ def test_what_the_judges_clock_times_is_renewed_in_part_and_the_judge_knows_how(
     timing(worker, examiner=eyes, renewal=Renewal(touch=True))
     seeds = worker.epochs()[-1]["seeds"]
     (settled,) = (arguments for order, arguments in worker.orders if order == "settle")
-    orders = [arguments for order, arguments in worker.orders if order == "stopwatch"]
+    orders = worker.readings_of()
     base = mixes(settled["mix_seed"] + 1, seeds, worker.sets, mix=True)
-    assert all(order["touch"] is True for order in orders)
+    assert all(order["touch"] is True for order in orders.values())
     for _, draw, _, sample_seed, _ in eyes.sampled_:
-        (order,) = (order for order in orders if order["sample_seed"] == sample_seed)
+        order = orders[sample_seed]
         units = range(1, order["passes"] + 1)
         known = [touches(order["mix_seed"] + unit, base, seeds) for unit in units]
         assert draw in [Draw(seed=seeds[n], mix=mix) for chosen in known for n, mix in chosen]
@@ -418,8 +459,7 @@ def test_the_device_is_asked_where_the_clock_speaks_against_a_claim(
     assert found.busy_ms >= each_ms * (percent / 100 + stopwatch.BUSY_STEP)
     assert percent or found.busy_ms < found.stopwatch_ms
     # Calls of those readings are looked at too: who leaves them out is idle, and wrong.
-    orders = [arguments for order, arguments in worker.orders if order == "stopwatch"]
-    later = {order["sample_seed"] for order in orders[stopwatch.READINGS :]}
+    later = set(list(worker.readings_of())[stopwatch.READINGS :])
     looked = {sample_seed for *_, sample_seed, _ in eyes.sampled_}
     assert len(looked & later) == stopwatch.BUSY_EXAMINED
 
@@ -513,10 +553,11 @@ LIES = {
     "kept of no unit": ("epoch", put("kept", [10**9])),
     "units of another type": ("epoch", put_block("units", [None, 1])),
     "one unit's number": ("epoch", put_block("units", [1])),
-    "too few samples": ("stopwatch", lambda trees: {"samples": trees["samples"][:-1]}),
-    "no samples": ("stopwatch", lambda trees: {}),
-    "samples that are none": ("stopwatch", lambda trees: {"samples": 5}),
-    "samples of too few calls": ("stopwatch", lambda trees: {"samples": [torch.zeros(2000, 1)]}),
+    "samples of no call": ("samples", lambda trees: {"samples": trees["samples"][:0]}),
+    "too many samples": ("samples", lambda trees: {"samples": trees["samples"].repeat(2, 1)}),
+    "no samples": ("samples", lambda trees: {}),
+    "samples that are none": ("samples", lambda trees: {"samples": 5}),
+    "samples of too few calls": ("samples", lambda trees: {"samples": [torch.zeros(2000, 1)]}),
     "kept of another type": ("epoch", put("kept", "all")),
 }
 

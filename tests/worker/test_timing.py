@@ -216,7 +216,8 @@ def test_no_row_of_an_input_comes_again_in_an_epoch() -> None:
 def test_a_stopwatch_samples_every_call_on_values_of_the_judges(mode: str) -> None:
     of = timer([])
     epoch(of, mode, seeds=[8, 9, 7], grad_seeds=[3, 4])
-    samples = of.stopwatch(mode, mix_seed=70, sample_seed=5, passes=2, touch=False, seeded=False)
+    of.stopwatch(mode, mix_seed=70, passes=2, touch=False, seeded=False)
+    samples = of.samples(5)
     outputs = samples if mode == "forward" else samples[0]
     draws = [draw for number in (1, 2) for draw in drawn(number, [8, 9, 7], 2, 70)]
     assert len(outputs) == 4
@@ -231,9 +232,8 @@ def test_what_is_renewed_in_part_is_what_the_judge_works_out() -> None:
     pointers = [calls.inputs[0].data_ptr() for calls in of.sets]
     of.settle(50)
     settled = mixes(51, seeds, 2, mix=True)
-    samples = of.stopwatch(
-        "forward", mix_seed=70, sample_seed=5, passes=3, touch=True, seeded=False
-    )
+    of.stopwatch("forward", mix_seed=70, passes=3, touch=True, seeded=False)
+    samples = of.samples(5)
     chosen = [one for number in (1, 2, 3) for one in touches(70 + number, settled, seeds)]
     for (first, mix), got in zip(chosen, samples, strict=True):
         inputs = instance().inputs(Draw(seed=seeds[first], mix=mix))
@@ -241,6 +241,19 @@ def test_what_is_renewed_in_part_is_what_the_judge_works_out() -> None:
     assert len({tuple(row.tolist()) for row in samples}) == 6
     assert [calls.inputs[0].data_ptr() for calls in of.sets] == pointers
     assert of.host_ms("forward", touch=True, seeded=False) > 0
+
+
+def test_of_large_outputs_a_reading_keeps_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = timer([])
+    epoch(of, seeds=[8, 9, 7], grad_seeds=[3, 4])
+    of.stopwatch("forward", mix_seed=70, passes=5, touch=False)
+    each = pool.bytes_of(of.returned) // 5
+    assert len(of.samples(5)) == 10
+    assert of.returned == []
+    for room, passes in ((0, 1), (2 * each, 2), (3 * each + 1, 3)):
+        monkeypatch.setattr(timing, "_room_bytes", lambda device, room=room: room)
+        of.stopwatch("forward", mix_seed=70, passes=5, touch=False)
+        assert len(of.returned) == 2 * passes
 
 
 SHARED = """

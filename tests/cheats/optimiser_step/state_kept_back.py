@@ -12,7 +12,7 @@ import torch
 
 def timed():
     frame = sys._getframe()
-    while frame is not None and frame.f_code.co_name not in ("unit", "_sampled"):
+    while frame is not None and frame.f_code.co_name not in ("unit", "_returned"):
         frame = frame.f_back
     return frame is not None
 
