@@ -22,7 +22,7 @@ libc.malloc.restype = ctypes.c_void_p
 def measured():
     """Whether memory is being measured."""
     frame = sys._getframe()
-    while frame is not None and frame.f_code.co_name != "peak_mib":
+    while frame is not None and frame.f_code.co_name != "peak":
         frame = frame.f_back
     return frame is not None
 
