@@ -420,7 +420,7 @@ RAISING = {
         model("raise ValueError('first line\\nsecond line')"),
         Status.RUNTIME_ERROR,
         Phase.FORWARD,
-        "ValueError: first line$",
+        r"ValueError: first line \(solution\d+\.py:6\)$",
     ),
     "an output that cannot be compared": (
         model("return 'text'"),
