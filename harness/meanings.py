@@ -87,6 +87,8 @@ FLAGS: dict[str, str] = {
     "below_resolution": "shorter than what can be told apart: take a larger size",
     "memory_outside": "more memory was held than PyTorch counts; the peak shown includes it",
     "unclocked": "too short for the judge's own clock: the claim rests on the other rules alone",
+    "reference_faster": "the reference took less beside the solution than alone: the ratio is held "
+    "against the clock, the times and their shares of the limit are the worker's claim",
     "beats_limit": "faster than the limit that was measured, by less than a rejection needs",
     "work_moved": "work was moved from one phase to another: forward_backward is what counts",
     "quick": "a quick look: the backward was left out, the times are coarse",

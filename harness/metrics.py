@@ -40,7 +40,7 @@ LEFT_OUT = (Status.SKIPPED, Status.REFERENCE_ERROR, Status.HARNESS_ERROR, Status
 DOUBTS = frozenset(
     {
         *("library_only", "beats_limit", "escaped", "varies", "backward_wrong"),
-        *("not_profiled", "values_come_again"),
+        *("not_profiled", "values_come_again", "unclocked"),
         *("timed_outputs_not_compared", "reference_not_finite", "unstable", "contended"),
     }
 )

@@ -11,6 +11,7 @@ values are left alone. Judge and worker both work it out from the same seeds.
 from __future__ import annotations
 
 import functools
+import math
 import random
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +23,7 @@ from harness.trees import inexact, walk_tensors
 FEW_ROWS = 8  # below, elements are mixed in place of rows
 FACTORS = (0.9, 1.0)
 PERIOD = 16381  # of the factors; a prime: no column of a matrix meets only a few of them
+LONGEST = 1 << 22  # values whose factors are kept as they stand beside them
 TOUCHED = 1 / 16  # of each tensor, where values are renewed in part
 
 
@@ -83,29 +85,41 @@ def touches(seed: int, before: list[tuple[int, Mix]], seeds: list[int]) -> list[
     return chosen
 
 
-Part = tuple[torch.Tensor, int]  # of a tensor, as a view, and how many values precede it
+Span = tuple[int, int]  # which values of a tensor, flat: from the first on, up to the second
 
 
 def stretch(tensor: torch.Tensor, mix: Mix) -> torch.Tensor:
     """The part of `tensor` that `mix` replaces, as a view; empty for integers and single values."""
-    return _parts(tensor, mix)[1][0]
+    if not takes_turns(tensor):
+        return tensor.new_empty(0)
+    return _cut(tensor, stretch_of(tensor, mix))
 
 
-def _parts(tensor: torch.Tensor, mix: Mix) -> tuple[Part, Part, Part]:
-    """What precedes the stretch, the stretch, and what follows it."""
-    if tensor.ndim == 0 or not tensor.numel() or not inexact(tensor):
-        none = tensor.new_empty(0), 0
-        return (tensor, 0), none, none
-    if tensor.shape[0] < FEW_ROWS and tensor.is_contiguous():
-        tensor = tensor.view(-1)
-    rows, each = tensor.shape[0], tensor[0].numel()
+def takes_turns(tensor: torch.Tensor) -> bool:
+    """Whether draws are mixed in it, and its values get factors."""
+    return tensor.ndim > 0 and tensor.numel() > 0 and inexact(tensor)
+
+
+def stretch_of(tensor: torch.Tensor, mix: Mix) -> Span:
+    """Which values of what `takes_turns` are those of `stretch`."""
+    rows = tensor.numel() if _by_element(tensor) else tensor.shape[0]
     first, last = (round(at * rows) for at in (mix.begin, mix.end))
     if mix.end > mix.begin:  # something, however short
         first = min(first, rows - 1)
         last = max(last, first + 1)
-    before, inside = tensor.narrow(0, 0, first), tensor.narrow(0, first, last - first)
-    after = tensor.narrow(0, last, rows - last)
-    return (before, 0), (inside, first * each), (after, last * each)
+    each = tensor.numel() // rows
+    return first * each, last * each
+
+
+def _by_element(tensor: torch.Tensor) -> bool:
+    return tensor.shape[0] < FEW_ROWS and tensor.is_contiguous()
+
+
+def _cut(tensor: torch.Tensor, span: Span) -> torch.Tensor:
+    """Values of `tensor`, whole rows where it has enough of them, as a view."""
+    rows = tensor.view(-1) if _by_element(tensor) else tensor
+    each = tensor.numel() // rows.shape[0]
+    return rows.narrow(0, span[0] // each, (span[1] - span[0]) // each)
 
 
 def put(source: torch.Tensor, mix: Mix, into: torch.Tensor, *, at: int = 0) -> None:
@@ -114,42 +128,58 @@ def put(source: torch.Tensor, mix: Mix, into: torch.Tensor, *, at: int = 0) -> N
     if mix.factors is None or not source.ndim or not inexact(source):
         into.copy_(source)
         return
+    first, count = (mix.factors + at) % PERIOD, source.numel()
+    table = factors(source.dtype, source.device, min(count, LONGEST))
+    if count <= LONGEST:  # one kernel, not two: what it costs the host counts
+        torch.mul(source, table.narrow(0, first, count).view_as(source), out=into)
+        return
     dense = source.contiguous()
     target = into if into.is_contiguous() else torch.empty_like(dense)
-    values, out = dense.view(-1), target.view(-1)
-    first = (mix.factors + at) % PERIOD
-    factors = _factors(dense.dtype.to_real(), dense.device)[first : first + PERIOD]
-    whole = len(values) - len(values) % PERIOD
-    if whole:
-        shape = (-1, PERIOD)
-        torch.mul(values[:whole].view(shape), factors, out=out[:whole].view(shape))
-    torch.mul(values[whole:], factors[: len(values) - whole], out=out[whole:])
+    values, out, turn = dense.view(-1), target.view(-1), table[first : first + PERIOD]
+    whole = count - count % PERIOD
+    shape = (-1, PERIOD)
+    torch.mul(values[:whole].view(shape), turn, out=out[:whole].view(shape))
+    torch.mul(values[whole:], turn[: count - whole], out=out[whole:])
     if target is not into:
         into.copy_(target)
 
 
 def put_stretch(source: torch.Tensor, mix: Mix, into: torch.Tensor) -> None:
     """The same for the stretch of `mix` alone."""
-    part, at = _parts(source, mix)[1]
-    put(part, mix, into=stretch(into, mix), at=at)
+    if takes_turns(source):
+        _put_span(source, mix, into, stretch_of(source, mix))
 
 
 def put_around(source: torch.Tensor, mix: Mix, into: torch.Tensor) -> None:
     """The same for all but the stretch."""
-    before, _, after = _parts(source, mix)
-    for (part, at), (target, _) in zip((before, after), _parts(into, mix)[::2], strict=True):
-        if part.numel():
-            put(part, mix, into=target, at=at)
+    if not takes_turns(source):
+        put(source, mix, into=into)
+        return
+    first, last = stretch_of(source, mix)
+    _put_span(source, mix, into, (0, first))
+    _put_span(source, mix, into, (last, source.numel()))
 
 
-@functools.lru_cache(maxsize=16)
-def _factors(dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """The table of factors, twice: of the shape [2 * PERIOD]. Made on the CPU, so the same on
-    every device; that it is known helps nobody, for each value has to be read to be multiplied."""
+def _put_span(source: torch.Tensor, mix: Mix, into: torch.Tensor, span: Span) -> None:
+    if span[1] > span[0]:
+        put(_cut(source, span), mix, into=_cut(into, span), at=span[0])
+
+
+def factors(dtype: torch.dtype, device: torch.device, count: int) -> torch.Tensor:
+    """The table of factors again and again, of at least `PERIOD` + `count` values: from each of
+    its first `PERIOD` on, `count` follow. Real, where `dtype` is complex."""
+    turns = 1 << max(1, math.ceil(count / PERIOD)).bit_length()  # few sizes, each kept
+    return _factors(dtype.to_real(), device, turns)
+
+
+@functools.lru_cache(maxsize=64)
+def _factors(dtype: torch.dtype, device: torch.device, turns: int) -> torch.Tensor:
+    """Made on the CPU, so the same on every device; that it is known helps nobody, for each value
+    has to be read to be multiplied."""
     source = torch.Generator().manual_seed(0)
     least, most = FACTORS
     table = least + (most - least) * torch.rand(PERIOD, generator=source)
-    return table.repeat(2).to(device=device, dtype=dtype)
+    return table.to(device=device, dtype=dtype).repeat(turns)
 
 
 def mix_in(inputs: list[Any], others: list[Any], mix: Mix) -> None:
@@ -165,7 +195,7 @@ SAMPLES = 1024
 
 def sample(tensor: torch.Tensor, seed: int) -> torch.Tensor:
     """Values at `SAMPLES` places, or as many as there are, that follow from `seed`; flat."""
-    return tensor.reshape(-1)[_places(tensor.numel(), seed, tensor.device)]
+    return torch.take(tensor, _places(tensor.numel(), seed, tensor.device))
 
 
 @functools.lru_cache(maxsize=64)

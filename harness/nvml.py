@@ -49,7 +49,22 @@ def slowed(nvml: Any, handle: Any) -> int:
     return reasons & unwanted
 
 
-def busy_share(nvml: Any, handle: Any) -> float:
-    """Of the driver's last sample period (up to a second), the share during which some kernel ran,
-    of whatever process. Source: NVML, `nvmlUtilization_t`. Raises `NVMLError`."""
-    return float(nvml.nvmlDeviceGetUtilizationRates(handle).gpu) / 100
+class BusyShares:
+    """Of each of the driver's sample periods (a fifth of a second on an H200), the share during
+    which some kernel ran, of whatever process. Source: NVML, `nvmlDeviceGetSamples`."""
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        self._nvml = nvml
+        self._handle = handle
+        self._last_us = 0
+
+    def new(self) -> list[float]:
+        """Those that have ended since the last call; none where the driver tells nothing."""
+        kind = self._nvml.NVML_GPU_UTILIZATION_SAMPLES
+        try:
+            _, samples = self._nvml.nvmlDeviceGetSamples(self._handle, kind, self._last_us)
+        except self._nvml.NVMLError:  # none since, or not supported
+            return []
+        found = [s for s in samples if s.timeStamp > self._last_us]
+        self._last_us = max((s.timeStamp for s in found), default=self._last_us)
+        return [s.sampleValue.uiVal / 100 for s in found]

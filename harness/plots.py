@@ -238,10 +238,7 @@ class Spread:
 
 def spread(timing: Timing) -> Spread:
     """The plot of one mode's samples. Raises `ValueError` where there are none."""
-    epochs = [
-        [math.exp(b.log_ratio_of_minima if timing.minima else b.log_ratio) for b in e.blocks]
-        for e in timing.epochs
-    ]
+    epochs = [[math.exp(b.log_ratio) for b in e.blocks] for e in timing.epochs]
     ratios = [ratio for epoch in epochs for ratio in epoch]
     interval = timing.interval
     low, high = min(ratios) * 0.999, max(ratios) * 1.001
@@ -252,8 +249,8 @@ def spread(timing: Timing) -> Spread:
         for ratio in epoch
     ]
     sides = (
-        ([t for e in timing.epochs for b in e.blocks for t in b.reference_ms], timing.reference_ms),
-        ([t for e in timing.epochs for b in e.blocks for t in b.solution_ms], timing.solution_ms),
+        ([t for e in timing.epochs for t in e.reference_ms], timing.reference_ms),
+        ([t for e in timing.epochs for t in e.solution_ms], timing.solution_ms),
     )
     deviations = [[time / middle - 1 for time in times] for times, middle in sides]
     widest = max(_most(one) for one in deviations)

@@ -149,11 +149,6 @@ class Block:
         a, b = self.reference_ms, self.solution_ms
         return (math.log(a[0]) + math.log(a[1]) - math.log(b[0]) - math.log(b[1])) / 2
 
-    @property
-    def log_ratio_of_minima(self) -> float:
-        """ln of the faster reference unit over the faster solution unit."""
-        return math.log(min(self.reference_ms)) - math.log(min(self.solution_ms))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:
@@ -167,13 +162,28 @@ class Epoch:
     disturbed: tuple[Block, ...] = ()
     wall_s: float = 0.0
 
+    @property
+    def reference_ms(self) -> list[float]:
+        """Of each unit of the reference, ms per call."""
+        return [ms for block in self.blocks for ms in block.reference_ms]
+
+    @property
+    def solution_ms(self) -> list[float]:
+        """Of each unit of the solution, ms per call."""
+        return [ms for block in self.blocks for ms in block.solution_ms]
+
+    @property
+    def log_ratio_of_fastest(self) -> float:
+        """ln(reference / solution) of the fastest units of each side (`stats.fastest`)."""
+        return math.log(stats.fastest(self.reference_ms) / stats.fastest(self.solution_ms))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
     """Raw samples of one mode; ratio and interval are derived (method: `stats`).
 
-    With `minima` (on a CPU, where a disturbance only ever adds time) a block's ratio is that
-    of the faster units. `overhead_ms` has been taken off each unit of `calls` calls.
+    With `minima` (on a CPU, where a disturbance only ever adds time) an epoch's ratio and times are
+    those of its fastest units. `overhead_ms` has been taken off each unit of `calls` calls.
     `reference_wall_ms` and `solution_wall_ms`: one call by the wall clock, launches included.
     `stopwatch_ms`: one call of the solution by the judge's clock, with new values and a sample of
     the output; `stopwatch_host_ms`: what the host alone needs for it (CUDA, where no solution is
@@ -209,22 +219,23 @@ class Timing:
     @property
     def interval(self) -> stats.Interval:
         """Speedup of the solution over the reference with its 95 % interval."""
-        return stats.ratio_interval(
-            [
-                [b.log_ratio_of_minima if self.minima else b.log_ratio for b in e.blocks]
-                for e in self.epochs
-            ]
-        )
+        epochs = [e for e in self.epochs if e.blocks]
+        if self.minima:
+            return stats.ratio_interval([[e.log_ratio_of_fastest] for e in epochs])
+        return stats.ratio_interval([[b.log_ratio for b in e.blocks] for e in epochs])
 
     @property
     def reference_ms(self) -> float:
-        """Typical time of one reference call: median over epochs of the block medians."""
-        return stats.typical([[t for b in e.blocks for t in b.reference_ms] for e in self.epochs])
+        """Typical time of one reference call."""
+        return self._typical_ms([e.reference_ms for e in self.epochs])
 
     @property
     def solution_ms(self) -> float:
-        """Typical time of one solution call, likewise."""
-        return stats.typical([[t for b in e.blocks for t in b.solution_ms] for e in self.epochs])
+        """Typical time of one solution call."""
+        return self._typical_ms([e.solution_ms for e in self.epochs])
+
+    def _typical_ms(self, units_ms: list[list[float]]) -> float:
+        return stats.fast(units_ms) if self.minima else stats.typical(units_ms)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 TRIM = 0.25  # share of blocks cut from each end of an epoch
+FASTEST = 0.2  # share of an epoch's units that count where others keep the cores busy
 CONFIDENCE = 0.95
 
 
@@ -86,7 +87,31 @@ def quotient(first: Interval, second: Interval) -> Interval:
 
 def typical(samples: Sequence[Sequence[float]]) -> float:
     """Median over epochs of the median within each. Raises `ValueError` for no samples."""
-    medians = [statistics.median(epoch) for epoch in samples if epoch]
-    if not medians:
+    return _median_of(statistics.median, samples)
+
+
+def fast(samples: Sequence[Sequence[float]]) -> float:
+    """Median over epochs of `fastest` within each. Raises `ValueError` for no samples."""
+    return _median_of(fastest, samples)
+
+
+def fastest(values: Sequence[float]) -> float:
+    """Mean of the least `FASTEST` of `values`, one of them at least. Raises `ValueError` for none.
+
+    For times to which others add and from which nobody takes. Of A/A tests on two cores with up to
+    four other processes, the log ratio of these means was off by 1.3 to 2.0 % rms; that of medians
+    by 1.2 to 60 %, of the least alone by 2 to 5 %, the mean over blocks of the log ratio of the
+    faster of two units by 1.2 to 22 %.
+    """
+    if not values:
+        raise ValueError("no values to average")
+    return statistics.fmean(sorted(values)[: max(1, round(FASTEST * len(values)))])
+
+
+def _median_of(
+    figure: Callable[[Sequence[float]], float], samples: Sequence[Sequence[float]]
+) -> float:
+    figures = [figure(epoch) for epoch in samples if epoch]
+    if not figures:
         raise ValueError("no samples")
-    return statistics.median(medians)
+    return statistics.median(figures)

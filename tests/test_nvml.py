@@ -81,3 +81,34 @@ def test_a_power_limit_alone_slows_nobody_unexpectedly(
 ) -> None:
     pynvml.reasons = reasons
     assert nvml.slowed(pynvml, 0) == slowed
+
+
+class Sampled:
+    """Another that tells a share for each period; `ended` of them have."""
+
+    NVML_GPU_UTILIZATION_SAMPLES = 1
+    ended = 3
+
+    class NVMLError(Exception):
+        pass
+
+    def nvmlDeviceGetSamples(self, handle: int, kind: int, last_us: int) -> tuple[int, list[Any]]:
+        found = [
+            SimpleNamespace(timeStamp=200_000 * n, sampleValue=SimpleNamespace(uiVal=10 * n))
+            for n in range(1, self.ended + 1)
+            if 200_000 * n >= last_us
+        ]
+        if not found:
+            raise self.NVMLError
+        return 1, found
+
+
+def test_each_sample_of_how_busy_the_card_was_is_told_once() -> None:
+    card = Sampled()
+    shares = nvml.BusyShares(card, 0)
+    assert shares.new() == [0.1, 0.2, 0.3]
+    assert shares.new() == []
+    card.ended = 5
+    assert shares.new() == [0.4, 0.5]
+    card.ended = 0
+    assert shares.new() == [], "not told"

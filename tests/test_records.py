@@ -110,15 +110,25 @@ def test_a_mode_that_was_not_timed_is_missing_everywhere() -> None:
 
 def test_a_block_is_the_mean_of_its_two_log_ratios() -> None:
     assert block((4.0, 9.0), (2.0, 2.0)).log_ratio == pytest.approx(math.log(3.0))
-    assert block((4.0, 9.0), (2.0, 3.0)).log_ratio_of_minima == pytest.approx(math.log(2.0))
 
 
-def test_a_timing_uses_minima_only_where_it_says_so() -> None:
+def test_a_timing_goes_by_its_fastest_units_only_where_it_says_so() -> None:
     epochs = (Epoch(blocks=(block((4.0, 9.0), (2.0, 2.0)),)),) * 2
     mean = Timing(mode="forward", calls=1, epochs=epochs)
     least = dataclasses.replace(mean, minima=True)
     assert mean.interval.ratio == pytest.approx(3.0)
     assert least.interval.ratio == pytest.approx(2.0)
+    assert (mean.reference_ms, least.reference_ms) == (6.5, 4.0)
+
+
+def test_what_others_add_to_most_units_does_not_show_in_the_fastest() -> None:
+    quiet, loud = block((4.0, 4.2), (2.0, 2.1)), block((60.0, 9.0), (2.5, 70.0))
+    clean = Timing(mode="forward", calls=1, epochs=(Epoch(blocks=(quiet,)),) * 3, minima=True)
+    busy = dataclasses.replace(clean, epochs=(Epoch(blocks=(quiet, loud, loud, loud)),) * 3)
+    assert busy.interval.ratio == pytest.approx(clean.interval.ratio, rel=0.01)
+    assert busy.reference_ms == pytest.approx(clean.reference_ms, rel=0.03)
+    spoilt = dataclasses.replace(busy, minima=False)
+    assert spoilt.interval.ratio != pytest.approx(clean.interval.ratio, rel=0.1)
 
 
 def test_disturbed_blocks_are_counted_and_enter_nothing() -> None:

@@ -6,7 +6,15 @@ import math
 
 import pytest
 
-from harness.stats import Interval, quotient, ratio_interval, trimmed_mean, typical
+from harness.stats import (
+    Interval,
+    fast,
+    fastest,
+    quotient,
+    ratio_interval,
+    trimmed_mean,
+    typical,
+)
 
 
 def test_a_trimmed_mean_leaves_out_a_quarter_at_each_end() -> None:
@@ -91,3 +99,13 @@ def test_a_typical_time_is_the_median_of_medians() -> None:
     assert typical([[1.0, 2.0, 90.0], [4.0, 6.0], [], [3.0]]) == 3.0
     with pytest.raises(ValueError, match="no samples"):
         typical([[], []])
+
+
+def test_the_fastest_are_a_fifth_and_at_least_one() -> None:
+    assert fastest([5.0]) == 5.0
+    assert fastest([9.0, 2.0, 7.0]) == 2.0
+    assert fastest([*range(100, 108), 2.0, 4.0]) == 3.0
+    assert fast([[1.0], [], [4.0], [3.0]]) == 3.0
+    for wrong in (fastest, fast):
+        with pytest.raises(ValueError, match=r"no (values|samples)"):
+            wrong([])

@@ -6,32 +6,20 @@ A rule returns a one-line complaint with the figure claimed and the figure found
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from harness.judge import clock
 from harness.judge.baseline import Baseline
 from harness.judge.device import Device
-from harness.judge.measure import ESCAPED_FLAG
-from harness.records import Epoch, Timing
+from harness.judge.measure import ESCAPED_FLAG, LAUNCH_BOUND
+from harness.records import Timing
 from harness.wording import counted
 
 REFERENCE_SHARE = {"cuda": 0.10, "cpu": 0.50}  # a CPU is shared with everything else
 REFERENCE_SLACK_MS = {"cuda": 0.005, "cpu": 0.05}
-#: By the judge's clock: how much more than claimed a call may take, on CUDA of what the reference's
-#: took, on a CPU of what is claimed to be left of it (there all grows where others take their part:
-#: on two cores, honest solutions took up to 0.35 more in another worker).
-STOPWATCH_SLACK = {"cuda": 0.25, "cpu": 0.40}
-#: As a factor, for who does not claim for sure to be faster: where others have a part of the cores,
-#: some honest solution as fast as the reference was refused in every second run of the tests.
-PARITY_SLACK = {"cuda": math.inf, "cpu": 1.5}
-#: On CUDA: how much more of the host.
-STOPWATCH_HOST_MS = 0.05
-#: What a claim is not sure of is not claimed, up to this share of it: where others have a part of
-#: the cores, an honest 1.00 was read as 1.04, give or take 0.04. Whoever widens the interval to
-#: claim less gets no more than this by it.
-UNSURE_SHARE = 0.05
 UNCLOCKED = "unclocked"
+REFERENCE_FASTER = "reference_faster"
 SPARE_CORES = 0.5
 FLOOR_SHARE = 0.95  # of the pins' bandwidth: nothing moves bytes faster
 BEATS_LIMIT = "beats_limit"
@@ -76,89 +64,45 @@ def wall_clock(claim: Claim) -> str | None:
 
 
 def reference_times(claim: Claim) -> str | None:
-    """The reference is no slower beside the solution than where no solution is loaded.
-
-    On a CPU that others use too, by its faster calls: three quarters of them may have been
-    disturbed. What a solution gains by slowing those alone, `stopwatch` finds."""
+    """The reference is no slower beside the solution than where no solution is loaded; on a CPU
+    that others use too, by its fastest calls, which are what the ratio goes by."""
     timing, kind = claim.timing, claim.device.type
     known = claim.baseline.reference_ms(timing.mode)
     if not known:
         return None
-    took = _faster_calls_ms(timing) if kind == "cpu" else timing.reference_ms
     allowed = max(known) * (1 + REFERENCE_SHARE[kind]) + REFERENCE_SLACK_MS[kind]
-    if took <= allowed:
+    if timing.reference_ms <= allowed:
         return None
     again = "; so it does beside other programs: run it again with --fresh when there are none"
     return (
-        f"{timing.mode}: the reference took {took:.4g} ms beside the solution, "
+        f"{timing.mode}: the reference took {timing.reference_ms:.4g} ms beside the solution, "
         f"{max(known):.4g} ms alone{again if kind == 'cpu' else ''}"
     )
 
 
-def _faster_calls_ms(timing: Timing) -> float:
-    """The lower quartile of a reference call, over all units."""
-    units = sorted(_units_ms(timing.epochs, "reference_ms"))
-    return units[len(units) // 4]
-
-
-def _units_ms(epochs: tuple[Epoch, ...], side: str) -> list[float]:
-    return [t for e in epochs for b in e.blocks for t in getattr(b, side)]
+def reference_faster(claim: Claim) -> list[str]:
+    """The flag `MODE:reference_faster` where the reference takes less beside the solution than
+    alone, by more than it may take longer. That costs the solution; but who makes both sides' times
+    shorter keeps the ratio, and shows a larger share of the limit."""
+    timing, kind = claim.timing, claim.device.type
+    known = claim.baseline.reference_ms(timing.mode)
+    least_ms = min(known, default=0.0) / (1 + REFERENCE_SHARE[kind]) - REFERENCE_SLACK_MS[kind]
+    return [f"{timing.mode}:{REFERENCE_FASTER}"] if timing.reference_ms < least_ms else []
 
 
 def stopwatch(claim: Claim) -> str | None:
-    """By the judge's own clock the solution is as much faster than the reference as is claimed.
-
-    What both readings hold besides the call (new values, the sample) cancels: a call may take
-    what the reference's took, less the time that the claimed speedup saves, or more the time that
-    a claimed slowdown costs. Who does not claim for sure to be faster has little to gain, and gets
-    `PARITY_SLACK`; on a GPU, where the host may set the pace of a reading and not of a unit, he is
-    not asked. There a reading may also be long for the host alone, as where a call is launched from
-    Python: what counts then is how long the device was busy."""
-    timing, readings = claim.timing, claim.baseline.stopwatches(claim.timing.mode)
-    found, interval = timing.stopwatch_ms, timing.interval
-    if not readings:
-        return None
-    ratio = interval.ratio * (1 - min(interval.half_width, UNSURE_SHARE))
-    allowed = max(_allowed_ms(reading, 1 - 1 / ratio, claim.device) for reading in readings)
-    allowed += claim.forward_excess_ms
-    if ratio <= 1:
-        allowed *= PARITY_SLACK[claim.device.type]
-    if found is not None and found <= allowed:
-        return None
-    took = "was not timed" if found is None else f"took {found:.4g} ms"
-    if timing.busy_ms is not None:
-        device_ms = max(_allowed_device_ms(reading, 1 - 1 / ratio) for reading in readings)
-        if timing.busy_ms <= device_ms + claim.forward_excess_ms:
-            return None
-        took += f" ({timing.busy_ms:.4g} ms of it on the device)"
-    return (
-        f"{timing.mode}: {interval.ratio:.3g}x is claimed, but by the judge's clock a call "
-        f"{took}, at most {allowed:.4g} ms with what such a call takes besides"
-    )
+    """By the judge's own clock the solution is as much faster than the reference as is claimed."""
+    return clock.complaint(*_clocked(claim))
 
 
-def _allowed_ms(reading: Timing, saved: float, device: Device) -> float:
-    """Milliseconds that a call may take by the judge's clock which claims to save a part of
-    `reading`'s, eager against itself. On CUDA never less than the host needs to order it."""
-    if device.type == "cpu":
-        return _left_ms(reading, saved) * (1 + STOPWATCH_SLACK["cpu"])
-    device_ms, host_ms = _allowed_device_ms(reading, saved), reading.stopwatch_host_ms
-    if host_ms is None:
-        return device_ms
-    return max(device_ms, host_ms * (1 + STOPWATCH_SLACK["cuda"]) + STOPWATCH_HOST_MS)
+def asks_the_device(claim: Claim) -> bool:
+    """Whether how long the device was busy could decide about `stopwatch`."""
+    return clock.asks_the_device(*_clocked(claim))
 
 
-def _allowed_device_ms(reading: Timing, saved: float) -> float:
-    """The same on CUDA, where the device alone sets the pace."""
-    assert reading.stopwatch_ms is not None
-    return _left_ms(reading, saved) + STOPWATCH_SLACK["cuda"] * reading.stopwatch_ms
-
-
-def _left_ms(reading: Timing, saved: float) -> float:
-    """What is left of `reading`'s."""
-    assert reading.stopwatch_ms is not None
-    call_ms = min(_units_ms(reading.epochs, "solution_ms"))  # a reading is the least of some, too
-    return reading.stopwatch_ms - call_ms * saved
+def _clocked(claim: Claim) -> tuple[Timing, list[Timing], str, float]:
+    readings = claim.baseline.stopwatches(claim.timing.mode)
+    return claim.timing, readings, claim.device.type, claim.forward_excess_ms
 
 
 def forward_excess_ms(timings: Mapping[str, Timing], baseline: Baseline) -> float:
@@ -170,12 +114,11 @@ def forward_excess_ms(timings: Mapping[str, Timing], baseline: Baseline) -> floa
     return max(0.0, own.stopwatch_ms - min(r.stopwatch_ms or 0.0 for r in readings))
 
 
-def unclocked(mode: str, baseline: Baseline, device: Device) -> list[str]:
-    """The flag `MODE:unclocked` where `stopwatch` could refute no claim at all: a call is so short
-    beside what else a reading holds that the reference itself would pass as infinitely fast."""
-    readings = baseline.stopwatches(mode)
-    blind = [r for r in readings if (r.stopwatch_ms or 0.0) <= _allowed_ms(r, 1.0, device)]
-    return [f"{mode}:{UNCLOCKED}"] if blind else []
+def unclocked(claim: Claim) -> list[str]:
+    """The flag `MODE:unclocked` where `stopwatch` could refute no claim at all."""
+    timing, readings, kind, _ = _clocked(claim)
+    sees = all(clock.sees(reading, timing, kind) for reading in readings)
+    return [] if sees else [f"{timing.mode}:{UNCLOCKED}"]
 
 
 def cores(claim: Claim) -> str | None:
@@ -205,7 +148,7 @@ def physical_floor(claim: Claim) -> str | None:
     if rate is None:
         return None
     floor_ms = FLOOR_SHARE * claim.proven_bytes / rate * 1e3
-    fastest = min(_units_ms(claim.timing.epochs, "solution_ms"))
+    fastest = min(ms for epoch in claim.timing.epochs for ms in epoch.solution_ms)
     if fastest >= floor_ms:
         return None
     return (
@@ -235,10 +178,12 @@ def complaint(claim: Claim) -> str | None:
     return next((text for rule in RULES if (text := rule(claim))), None)
 
 
-def with_earned_walls(timing: Timing, baseline: Baseline) -> Timing:
-    """`timing` with times by the wall clock that earn nothing: the solution's no less than its
+def with_earned_walls(claim: Claim) -> Timing:
+    """The timing with times by the wall clock that earn nothing: the solution's no less than its
     calls take, the reference's no more than where no solution is loaded. What the solution's
-    launches take beyond its calls stays a claim."""
+    launches take beyond its calls stays a claim, but where the judge's clock found a call to be
+    long, and only the device short: then it is what the clock shows."""
+    timing, baseline = claim.timing, claim.baseline
     own, theirs = timing.solution_wall_ms, timing.reference_wall_ms
     walls = [t.reference_wall_ms for t in baseline.of_this_run(timing.mode)]
     known = [ms for ms in walls if ms is not None]
@@ -246,9 +191,26 @@ def with_earned_walls(timing: Timing, baseline: Baseline) -> Timing:
         return timing
     return dataclasses.replace(
         timing,
-        solution_wall_ms=max(own, timing.solution_ms),
+        solution_wall_ms=max(own, timing.solution_ms, _seen_wall_ms(claim, min(known))),
         reference_wall_ms=min(theirs, max(known)),
     )
+
+
+def _seen_wall_ms(claim: Claim, known_ms: float) -> float:
+    """What a call took by the judge's clock, less what a reading holds besides, where only the
+    device was found to be fast; else 0. Not of `backward`: its readings begin with a forward."""
+    timing, readings, _, _ = _clocked(claim)
+    if timing.mode == "backward" or not clock.slow(*_clocked(claim)):
+        return 0.0
+    besides_ms = max((reading.stopwatch_ms or 0.0) - known_ms for reading in readings)
+    return (timing.stopwatch_ms or 0.0) - max(0.0, besides_ms)
+
+
+def launch_bound(claim: Claim) -> list[str]:
+    """The flag `MODE:launch_bound` where the judge's clock found a call to be long, and only the
+    device short; whatever is claimed of launches."""
+    slow = claim.device.type == "cuda" and clock.slow(*_clocked(claim))
+    return [f"{claim.timing.mode}:{LAUNCH_BOUND}"] if slow else []
 
 
 def beats_limit(timing: Timing, limit_ms: float) -> list[str]:
@@ -261,11 +223,13 @@ def beats_limit(timing: Timing, limit_ms: float) -> list[str]:
 def moved_work(timings: dict[str, Timing]) -> list[str]:
     """The flag `work_moved` where a phase does work of another's; no fault, but the headline
     is forward_backward then."""
-    if not {"forward_train", "backward", "forward_backward"} <= set(timings):
+    if not {"forward_train", "backward"} <= set(timings):
         return []
-    train, both = timings["forward_train"], timings["forward_backward"]
-    parts = train.solution_ms + timings["backward"].solution_ms
+    train, both = timings["forward_train"], timings.get("forward_backward")
     heavier = train.solution_ms > MOVED_TRAIN * train.reference_ms
+    if both is None:
+        return [WORK_MOVED] if heavier else []
+    parts = train.solution_ms + timings["backward"].solution_ms
     uneven = abs(parts / both.solution_ms - 1) > MOVED_SUM
     # The reference's own parts may not add up either, where launches overlap.
     own = train.reference_ms + timings["backward"].reference_ms

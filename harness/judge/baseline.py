@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from harness.judge import clock
 from harness.judge.context import Context
 from harness.judge.limit import Step
 from harness.judge.measure import time_mode
@@ -140,7 +141,7 @@ class _Baselines:
     def measure(self, name: str, *, again: bool = False) -> None:
         """One baseline in a worker of its own; its timings are kept only if all modes work.
         `again`: for what the machine gives now, in as many epochs as a solution's."""
-        settings, timings = self.context.settings, {}
+        settings, timings, kind = self.context.settings, {}, self.context.device.type
         label = f"{self.subject.problem.name}.{name}"  # "--" is before a solution's name
         with self.context.worker(label, salt="baseline", trusted=True) as worker:
             prepare(self.context, worker, self.subject)
@@ -156,25 +157,29 @@ class _Baselines:
                     settings=settings,
                     renewal=self.subject.renewal,
                     overhead_ms=self.found.overhead_ms,
+                    asks=lambda timing: name == EAGER and clock.blind(timing, kind),
                     note=lambda text: self.note(f"{name}, {text}"),
                 )
         self.found = dataclasses.replace(self.found, timings=self.found.timings | timings)
 
     def _calibrate(self, worker: Worker) -> None:
-        settings = self.context.settings
-        rates = not settings.quick and not self.known
+        settings, rates = self.context.settings, self.context.rates
+        wanted = not settings.quick and not self.known
         answer = worker.ask(
             "calibrate",
             timeout_s=settings.call_timeout_s,
-            bandwidth=rates,
-            flops=self.flops and rates,
+            bandwidth=wanted and not rates.bandwidth,
+            flops=wanted and self.flops and rates.flops_per_s is None,
         ).body["answer"]
+        if answer["bandwidth"]:
+            rates.bandwidth = tuple((float(part), float(r)) for part, r in answer["bandwidth"])
+        rates.flops_per_s = answer["flops_per_s"] or rates.flops_per_s
         training = "forward_backward" in self.modes
         seen = peaks(self.context, worker, "reference", training=training)
         self.found = dataclasses.replace(
             self.found,
-            bandwidth=tuple((float(share), float(rate)) for share, rate in answer["bandwidth"]),
-            flops_per_s=answer["flops_per_s"],
+            bandwidth=rates.bandwidth,
+            flops_per_s=rates.flops_per_s if self.flops else None,
             overhead_ms=float(answer["overhead_ms"]),
             memory=seen.memory,
             seen=seen,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness import ROOT, cpu, files
@@ -19,12 +19,21 @@ from harness.judge.toolchain import Toolchain, worker_environment
 COMPILER_BYTES = 3 << 29  # a compiler over torch's headers takes about 1.5 GB
 
 
+@dataclass(kw_only=True)
+class Rates:
+    """`bandwidth`: (share of bytes written, bytes per second) by rising share; empty, and None,
+    before they are measured."""
+
+    bandwidth: tuple[tuple[float, float], ...] = ()
+    flops_per_s: float | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Context:
     """One run: settings, device, tools, and where builds and logs are kept.
 
     `quiet`, entered around whatever is timed, keeps builds away from it. `started` is told of
-    each worker.
+    each worker. `rates`: what the device can do, found with the first reference that asks.
     """
 
     settings: Settings
@@ -35,6 +44,7 @@ class Context:
     logs: Path
     quiet: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     started: Callable[[Worker], None] = lambda worker: None
+    rates: Rates = field(default_factory=Rates)
 
     @property
     def isolation(self) -> str:

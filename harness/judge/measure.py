@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness import stats
 from harness.config import Settings
 from harness.judge import stopwatch
 from harness.judge.device import Device
@@ -24,9 +25,9 @@ from harness.judge.stopwatch import Examiner, Inputs
 from harness.mixing import Renewal
 from harness.records import Block, Epoch, Timing
 
-MIN_CUDA_UNIT_MS = 0.03  # twenty null kernels under an event pair (TIMING.md, constant)
+MIN_CUDA_UNIT_MS = 0.1  # where a unit begins and ends is known to a tenth of a microsecond or two
 MIN_CPU_UNIT_MS = 0.5
-MAX_SETS = 32
+MAX_SETS = 64
 MAX_CPU_SETS = 256
 #: Blocks of an epoch take about this long. Epochs count, not blocks; and before each unit of a long
 #: call its inputs are written anew, which takes longer than the call.
@@ -36,6 +37,9 @@ WARM_CALLS = 6
 WARM_S = {"cuda": 0.3, "cpu": 0.1}  # a side, at least
 QUICK_SHARE = 0.3  # of the former and of the warm-up, for a quick look on a GPU
 LAUNCH_BOUND_RATIO = 1.5  # wall over device time
+#: Of shorter calls it is not the same share that is resolved, but the same time: one of 4 us varied
+#: by some 0.3 us on an H200.
+SHORT_MS = 0.005
 RESOLUTION = 3.0  # a unit shorter than this many event pairs is mostly event pair
 MAX_DROPPED_SHARE = 0.25
 #: An interval that is still wider, relative to the ratio, when time is up has not settled: another
@@ -96,14 +100,15 @@ def time_mode(
     renewal: Renewal,
     overhead_ms: float = 0.0,
     examiner: Examiner | None = None,
-    doubts: Callable[[Timing], bool] = lambda timing: False,
+    asks: Callable[[Timing], bool] = lambda timing: False,
     note: Callable[[str], None] = lambda text: None,
 ) -> Timing:
     """Time one mode until its interval is narrow enough or its budget is spent.
 
     `renewal`: how calls may get new values. `overhead_ms`: what an event pair costs, measured
     where no solution was loaded. `examiner` gets to see timed calls that are chosen after they
-    have been made. `doubts`: whether the judge's clock (`stopwatch_ms`) speaks against the claim.
+    have been made. `asks`: whether it is to be found out how long the device was busy, by what the
+    judge's clock says of it (`stopwatch_ms`); not for a quick look.
     Raises as `Worker.ask` does, and whatever `examiner` raises.
     """
     cuda = device.type == "cuda"
@@ -129,16 +134,27 @@ def time_mode(
         settings=settings,
         renewal=renewal,
         overhead_ms=overhead_ms if gated else 0.0,
+        minima=not cuda,
         examiner=examiner,
     )
     began = time.monotonic()
     with Monitor(device) as monitor:
         while True:
             course.epoch(monitor)
-            timing = course.timing(minima=not cuda, flags=flags, wall_ms=wall_ms)
+            timing = course.timing(flags=flags, wall_ms=wall_ms)
             note(f"{mode}: epoch {len(timing.epochs)}")
             if enough(timing, steps, settings, time.monotonic() - began):
                 break
+
+    def clocked(reading: stopwatch.Reading) -> Timing:
+        return dataclasses.replace(
+            timing,
+            stopwatch_ms=reading.call_ms,
+            stopwatch_host_ms=reading.host_ms,
+            busy_ms=reading.busy_ms,
+            cores=reading.cores,
+        )
+
     reading = stopwatch.read(
         worker,
         mode,
@@ -147,17 +163,11 @@ def time_mode(
         device=device,
         timeout_s=settings.call_timeout_s,
         examiner=examiner,
-        doubts=lambda call_ms: doubts(dataclasses.replace(timing, stopwatch_ms=call_ms)),
+        asks=lambda reading: not settings.quick and asks(clocked(reading)),
     )
     unsettled = timing.interval.half_width > SETTLED_HALF_WIDTH and UNSTABLE not in timing.flags
-    return dataclasses.replace(
-        timing,
-        stopwatch_ms=reading.call_ms,
-        stopwatch_host_ms=reading.host_ms,
-        busy_ms=reading.busy_ms,
-        cores=reading.cores,
-        flags=(*timing.flags, *((UNSTABLE,) if unsettled else ())),
-    )
+    flags = (*timing.flags, *((UNSTABLE,) if unsettled else ()))
+    return dataclasses.replace(clocked(reading), flags=flags)
 
 
 def _host_flags(
@@ -173,14 +183,16 @@ def _host_flags(
 def enough(timing: Timing, steps: Plan, settings: Settings, spent_s: float) -> bool:
     """Whether to stop: narrow enough from `epochs_min` on, or out of epochs or time.
 
-    At least two epochs are always measured: one carries no interval.
+    At least two epochs are always measured: one carries no interval. Narrow is relative, but below
+    some microseconds a call, where it is absolute.
     """
     count = len(timing.epochs)
     if count < 2:
         return False
     if count >= steps.epochs_max or spent_s > steps.budget_s:
         return True
-    return count >= steps.epochs_min and timing.interval.half_width <= settings.half_width
+    narrow = settings.half_width * max(1.0, SHORT_MS / timing.solution_ms)
+    return count >= steps.epochs_min and timing.interval.half_width <= narrow
 
 
 @dataclass(kw_only=True)
@@ -193,6 +205,7 @@ class _Course:
     settings: Settings
     renewal: Renewal
     overhead_ms: float
+    minima: bool
     examiner: Examiner | None
     inputs: Inputs = field(default_factory=Inputs)
     epochs: list[Epoch] = field(default_factory=list)
@@ -215,7 +228,7 @@ class _Course:
         wall_s = time.monotonic() - began
         with claimed():
             self._read(answer, monitor, wall_s)
-            kept = [int(number) for number in answer["kept"]]
+            kept = self._kept(answer)
         self._reveal(kept, order_seed)
 
     def _read(self, answer: dict[str, Any], monitor: Monitor, wall_s: float) -> None:
@@ -235,6 +248,21 @@ class _Course:
         if self._escaped(answer["late_ms"], epoch):
             self.flags.add(ESCAPED_FLAG)
         self.epochs.append(epoch)
+
+    def _kept(self, answer: dict[str, Any]) -> list[int]:
+        """The units whose outputs the worker has kept, the last ones, as many as fit; of those,
+        where the fastest count, the fastest."""
+        took_ms = {
+            int(unit): _positive(ms)
+            for claim in answer["blocks"]
+            for unit, ms in zip(claim["units"], claim["candidate"], strict=True)
+        }
+        kept = [int(unit) for unit in answer["kept"]]
+        if not kept or kept != list(took_ms)[-len(kept) :]:
+            raise WorkerLied(f"the outputs of units {kept} were kept, not those of the last ones")
+        if not self.minima:
+            return kept
+        return sorted(kept, key=took_ms.__getitem__)[: math.ceil(stats.FASTEST * len(kept))]
 
     def _escaped(self, late_ms: dict[str, Any], epoch: Epoch) -> bool:
         """Whether the device came to rest later after the solution's units than after the
@@ -261,13 +289,11 @@ class _Course:
         by_chance = secrets.randbelow(REVEAL_EVERY) == 0
         if self.examiner is None or (len(self.epochs) > 1 and not by_chance):
             return
-        if not kept:
-            raise WorkerLied("no output of a timed call was kept")
         unit, call = secrets.choice(kept), secrets.randbelow(self.steps.sets)
         draw, grad_seed = self.inputs.draw(order_seed + unit, call)
         self.examiner.reveal(self.worker, self.mode, draw, grad_seed, unit, call)
 
-    def timing(self, *, minima: bool, flags: tuple[str, ...], wall_ms: dict[str, float]) -> Timing:
+    def timing(self, *, flags: tuple[str, ...], wall_ms: dict[str, float]) -> Timing:
         """The samples so far. Where too many blocks were disturbed, none is dropped: what
         remained would be a biased choice, so all are shown, and called unstable."""
         epochs, extra = tuple(self.epochs), set(self.flags)
@@ -285,7 +311,7 @@ class _Course:
             mode=self.mode,
             calls=self.steps.sets,
             epochs=epochs,
-            minima=minima,
+            minima=self.minima,
             flags=(*flags, *sorted(extra)),
             overhead_ms=self.overhead_ms,
             reference_wall_ms=wall_ms["reference"],
@@ -294,7 +320,7 @@ class _Course:
 
 
 def _fastest_ms(epochs: tuple[Epoch, ...]) -> float:
-    return min(t for e in epochs for b in e.blocks for t in (*b.reference_ms, *b.solution_ms))
+    return min(ms for e in epochs for ms in (*e.reference_ms, *e.solution_ms))
 
 
 def _pair(claim: Any) -> dict[str, float]:

@@ -67,7 +67,9 @@ class Peaks:
 
 
 def peaks(context: Context, worker: Worker, side: str, *, training: bool) -> Peaks:
-    """Measure one side. Raises as `Worker.ask` does."""
+    """Measure one side; what the worker kept of earlier orders is given back first. Raises as
+    `Worker.ask` does."""
+    worker.ask("forget", timeout_s=context.settings.call_timeout_s)
     if not context.settings.measure_memory:
         return Peaks()
     found, held, claimed_mib = {}, {}, {}

@@ -40,7 +40,6 @@ def measure(
         phase.enter(Phase.TIME)
         for mode in modes:
             _time(case, judged, mode, found, note)
-    worker.ask("forget", timeout_s=settings.call_timeout_s)
     phase.enter(Phase.MEMORY)
     note("memory")
     _memory(case, worker, modes, found)
@@ -64,7 +63,7 @@ def _time(case: Case, judged: checks.Judged, mode: str, found: Findings, note: N
         renewal=case.subject.renewal,
         overhead_ms=case.baseline.overhead_ms,
         examiner=judged,
-        doubts=lambda timing: audit.stopwatch(_claim(case, timing, found)) is not None,
+        asks=lambda timing: audit.asks_the_device(_claim(case, timing, found)),
         note=note,
     )
     found.timings[mode] = timing
@@ -122,8 +121,9 @@ def hold(case: Case, phase: Progress, found: Findings, note: Note) -> None:
         limit_ms = sum(case.baseline.limit_ms(step) for step in steps)
         found.flags += audit.beats_limit(timing, limit_ms)
         claim = _on_current_baseline(case, _claim(case, timing, found))
-        found.timings[mode] = audit.with_earned_walls(timing, claim.baseline)
-        found.flags += audit.unclocked(mode, claim.baseline, case.context.device)
+        found.timings[mode] = audit.with_earned_walls(claim)
+        found.flags += audit.unclocked(claim)
+        found.flags += audit.launch_bound(claim) + audit.reference_faster(claim)
         if complaint := audit.complaint(claim):
             raise _rejected(complaint)
 

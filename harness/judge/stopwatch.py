@@ -15,7 +15,7 @@ import secrets
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from harness import nvml
@@ -32,9 +32,10 @@ READINGS = 5  # of which the fastest counts
 MOST_READINGS = 20
 EXAMINED = 5  # calls of that one
 MAX_SAMPLE_BYTES = 64 << 20
-#: The device's share is read during as many readings as fit in, once they have filled the driver's
-#: sample period, which is up to a second.
-BUSY_S, BUSY_SETTLE_S = 2.5, 1.2
+#: The device's share of time at work: over so many of the driver's samples (a fifth of a second
+#: each on an H200), but for one that began before the readings, if they come in so many seconds.
+BUSY_SAMPLES, BUSY_S = 2, 2.5
+BUSY_STEP = 0.01  # in which the driver tells the share
 BUSY_EXAMINED = 2  # of those readings
 
 
@@ -96,7 +97,7 @@ class Examiner(Protocol):
 class Reading:
     """`call_ms`: a call by the judge's clock. `cores`: how many the worker's processes kept busy
     meanwhile. `host_ms`: what the host alone needs for such a call; only of a trusted worker.
-    `busy_ms`: how long such a call keeps the device busy; only where that was in doubt."""
+    `busy_ms`: how long such a call keeps the device busy; only where that was asked."""
 
     call_ms: float
     cores: float
@@ -113,11 +114,11 @@ def read(
     device: Device,
     timeout_s: float,
     examiner: Examiner | None,
-    doubts: Callable[[float], bool] = lambda call_ms: False,
+    asks: Callable[[Reading], bool] = lambda reading: False,
 ) -> Reading:
     """Time calls of `mode`. `call_ms`: about what one takes. Without an `examiner` the worker is
-    one that never loads a solution. `doubts`: whether a reading of so many milliseconds a call
-    speaks against what is claimed, so that the device is asked, too (CUDA).
+    one that never loads a solution. `asks`: whether, after such a reading, it is to be found out
+    how long the device was busy, too (CUDA).
 
     On a CPU that others use too, processor time may be less than has passed, and then counts,
     where all of it is known (`usage`).
@@ -141,17 +142,17 @@ def read(
     before_s = worker.cpu_s()
     fastest, total_s = _fastest(worker, order, timeout_s, cuda=cuda, trusted=examiner is None)
     busy_s = worker.cpu_s() - before_s
-    found_ms, busy_ms = 1e3 * fastest.counted_s / (passes * sets), None
-    if examiner is not None:
-        fastest.examine(order, examiner)
-        if cuda and doubts(found_ms):
-            busy_ms = _busy_ms(worker, order, timeout_s, device=device, examiner=examiner)
-    return Reading(
-        call_ms=found_ms,
+    reading = Reading(
+        call_ms=1e3 * fastest.counted_s / (passes * sets),
         cores=busy_s / total_s,
         host_ms=None if examiner else settled.get("host_ms"),
-        busy_ms=busy_ms,
     )
+    if examiner is not None:
+        fastest.examine(order, examiner)
+    if not cuda or not asks(reading):
+        return reading
+    busy_ms = _busy_ms(worker, order, timeout_s, device=device, examiner=examiner)
+    return replace(reading, busy_ms=busy_ms)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,31 +204,30 @@ def _fastest(
 
 
 def _busy_ms(
-    worker: Worker, order: _Order, timeout_s: float, *, device: Device, examiner: Examiner
+    worker: Worker, order: _Order, timeout_s: float, *, device: Device, examiner: Examiner | None
 ) -> float | None:
     """How long a call keeps the device busy, by what the driver tells of it; None where it tells
-    nothing. Whoever leaves calls out meanwhile is seen where they are looked at."""
-    spans_s: list[float] = []
-    shares: list[float] = []
+    nothing. At most so long, where that is in the worker's interest (an `examiner` looks on), else
+    at least. Whoever leaves calls out meanwhile is seen where they are looked at."""
     taken: list[_Taken] = []
+    shares: list[float] = []
     began = time.monotonic()
     with nvml.card(device.uuid) as card:
-        while card is not None and (spent_s := time.monotonic() - began) < BUSY_S:
-            one = _take(worker, order, timeout_s, cuda=True, trusted=False)
-            if spent_s < BUSY_SETTLE_S:
-                continue
-            try:
-                shares.append(nvml.busy_share(*card))
-            except card[0].NVMLError:  # not supported
-                return None
-            spans_s.append(one.span_s)
-            taken.append(one)
-    if not taken:
+        if card is None:
+            return None
+        busy = nvml.BusyShares(*card)
+        busy.new()
+        while len(shares) < 1 + BUSY_SAMPLES and time.monotonic() - began < BUSY_S:
+            taken.append(_take(worker, order, timeout_s, cuda=True, trusted=examiner is None))
+            shares += busy.new()
+    if len(shares) < 1 + BUSY_SAMPLES:
         return None
-    for one in secrets.SystemRandom().sample(taken, min(BUSY_EXAMINED, len(taken))):
-        one.examine(order, examiner)
+    if examiner is not None:
+        for one in secrets.SystemRandom().sample(taken, min(BUSY_EXAMINED, len(taken))):
+            one.examine(order, examiner)
+    share = statistics.fmean(shares[1:]) + (BUSY_STEP if examiner is not None else 0.0)
     calls = order.passes * len(order.inputs.grad_seeds)
-    return 1e3 * statistics.fmean(shares) * statistics.fmean(spans_s) / calls
+    return 1e3 * share * statistics.fmean(one.span_s for one in taken) / calls
 
 
 def _take(worker: Worker, order: _Order, timeout_s: float, *, cuda: bool, trusted: bool) -> _Taken:

@@ -1,9 +1,10 @@
 """The most memory that a worker's processes held during an order, as seen from outside.
 
-On a GPU: what the driver (NVML) says that the worker's processes hold of the device, or where it
-does not tell processes apart (in containers), what is in use of the whole device less the judge's
-own; and memory of the host that is shared with a driver or another process, as pinned and managed
-memory is. On a CPU: what the processes hold, mapped files included (modules differ by some MiB of
+On a GPU: what the driver (NVML) says that the worker's processes hold of the device, and what it
+puts down to no process (managed memory), unless a stranger is on the card; where it does not tell
+processes apart (in some containers), what is in use of the whole device less the judge's own; and
+memory of the host that is shared with a driver or another process, as pinned and managed memory is.
+On a CPU: what the processes hold, mapped files included (modules differ by some MiB of
 these, and scratch memory may be a file's), by the kernel's high-water mark.
 
 Not covered: device memory that is held for less than `PERIOD_S` and given back to the driver; on a
@@ -132,12 +133,17 @@ def _device_bytes(card: Any, pids: Iterable[int]) -> tuple[int | None, bool]:
     if card is None:
         return None, False
     library, handle = card
+    used: dict[int, int] = {}
+    whole: int | None = None
     with contextlib.suppress(Exception):  # each call of NVML is optional
+        whole = library.nvmlDeviceGetMemoryInfo(handle).used
         processes = library.nvmlDeviceGetComputeRunningProcesses(handle)
-        used = {process.pid: process.usedGpuMemory for process in processes}
-        if used.get(os.getpid()):  # else these are numbers of another namespace, or none
-            return sum(used.get(pid) or 0 for pid in pids), False
-    with contextlib.suppress(Exception):
-        whole: int = library.nvmlDeviceGetMemoryInfo(handle).used
+        used = {process.pid: process.usedGpuMemory or 0 for process in processes}
+    if used.get(os.getpid()):  # else these are numbers of another namespace, or none
+        own = sum(used.get(pid, 0) for pid in pids)
+        alone = set(used) <= {*pids, os.getpid()}
+        nobodys = (whole or 0) - sum(used.values())
+        return own + (max(0, nobodys) if alone else 0), False
+    if whole is not None:
         return whole - torch.cuda.memory_reserved(), True
     return None, False

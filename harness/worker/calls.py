@@ -31,6 +31,7 @@ _SMALL_BLOCKS = 64
 #: same (as a maximum does that skips NaN), and shows under the other.
 POISONS = {"nan": math.nan, "number": 13323083.0}
 _M_PERTURB = -6  # malloc.h
+_increment_version = torch.autograd.graph.increment_version
 _PERTURB_BYTE = 0x4B ^ 0xFF  # malloc fills with its complement; 0x4B4B4B4B is 13323083.0
 
 
@@ -90,6 +91,7 @@ class Side:
         self.binding = binding or Binding.to_itself(model)
         buffers = model.named_buffers() if restored else ()
         self._buffers = {name: tensor.detach().clone() for name, tensor in buffers}
+        self._weights = list(model.parameters())
 
     def forward(self, calls: CallSet) -> Any:
         """The output of one call."""
@@ -129,7 +131,10 @@ class Side:
                 tensor.copy_(self._buffers[name])
 
     def run(self, mode: str, calls: CallSet, prepared: Any) -> Any:
-        """The timed part of one call."""
+        """The timed part of one call. In training no call meets the weights of the one before:
+        they have another version, as an optimiser's step leaves them, though the same values."""
+        if mode in ("forward_train", "forward_backward"):
+            _increment_version(self._weights)
         if mode == "forward":
             with torch.no_grad():
                 return self.forward(calls)

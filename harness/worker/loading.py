@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +16,15 @@ import torch
 from harness.worker.faults import ContractFault
 
 MODULE_NAME = "solution_under_test"
+
+
+def fix_devices() -> None:
+    """Let the driver read which devices it may show. It does so once in a process, so whatever a
+    solution then makes of CUDA_VISIBLE_DEVICES, another card does no work for it. No context is
+    made: the device is not touched before builds are done."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES"):
+        with contextlib.suppress(OSError):  # no driver: what needs one will say so
+            ctypes.CDLL("libcuda.so.1").cuInit(0)
 
 
 def import_solution(source: str, folder: Path, file_name: str) -> Any:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import gc
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -27,45 +28,60 @@ WARM_CALLS = 3
 CANARY_BYTES = 16 << 20  # above the peak, on purpose
 
 
-def peak_mib(instance: Instance, side: Side, mode: str, seed: int, base_bytes: int) -> float:
-    """Peak MiB of one call of `mode`, outputs alive: inputs, parameters, workspaces, transients.
+@dataclass(frozen=True, kw_only=True)
+class Peak:
+    """MiB at most: `used_mib` in one call; `held_mib` in that and those before it, memory that the
+    allocator keeps for later included."""
+
+    used_mib: float
+    held_mib: float
+
+
+def peak(instance: Instance, side: Side, mode: str, seed: int, base_bytes: int) -> Peak:
+    """Peak of one call of `mode`, outputs alive: inputs, parameters, workspaces, transients.
 
     `base_bytes`: CUDA memory in use that is not this side's (the other side's parameters).
+    Raises `PeakReset`.
     """
+    cuda = instance.device.type == "cuda"
+    if cuda:
+        torch.cuda.reset_peak_memory_stats()
     calls = call_set(instance, Draw(seed=seed), grad=mode != "forward", grad_seed=seed + 1)
     for _ in range(WARM_CALLS):
         side.run(mode, calls, None)
     gc.collect()
-    _give_back(instance.device)
-    if instance.device.type == "cuda":
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-        kept = side.run(mode, calls, None)
-        torch.cuda.synchronize()
-        peak = torch.cuda.max_memory_allocated()
-        del kept
-        if _peak_is_reset(lambda: side.run(mode, calls, None), peak):
-            raise PeakReset("the peak of memory was reset by a call")
-        return (peak - base_bytes) / MIB
+    if cuda:
+        return _of_the_allocator(lambda: side.run(mode, calls, None), base_bytes)
+    _trim_heap()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         kept = side.run(mode, calls, None)
     del kept
     own = sum(p.numel() * p.element_size() for p in side.model.parameters())
     inputs = sum(t.numel() * t.element_size() for _, t in walk_tensors(calls.inputs, ""))
-    return (own + inputs + _transient_bytes(record)) / MIB
+    used_mib = (own + inputs + _transient_bytes(record)) / MIB
+    return Peak(used_mib=used_mib, held_mib=used_mib)
 
 
-def _give_back(device: torch.device) -> None:
-    """What is free but kept goes back, so that what the judge sees is what is in use."""
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-    elif trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # glibc
+def _of_the_allocator(call: Callable[[], Any], base_bytes: int) -> Peak:
+    """By what PyTorch's allocator of CUDA memory counts."""
+    torch.cuda.empty_cache()  # what the judge sees is what is in use
+    torch.cuda.synchronize()
+    warm_bytes = torch.cuda.max_memory_reserved()
+    torch.cuda.reset_peak_memory_stats()
+    kept = call()
+    torch.cuda.synchronize()
+    used_bytes = torch.cuda.max_memory_allocated()
+    del kept
+    if _peak_is_reset(call, used_bytes):
+        raise PeakReset("the peak of memory was reset by a call")
+    held_bytes = max(warm_bytes, torch.cuda.max_memory_reserved())
+    return Peak(used_mib=(used_bytes - base_bytes) / MIB, held_mib=held_bytes / MIB)
+
+
+def _trim_heap() -> None:
+    """What is free goes back, so that what the judge sees is what is in use (glibc)."""
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
         trim(0)
-
-
-def reserved_mib() -> float:
-    """The most that PyTorch's allocator had of the device since the peak was reset, in MiB."""
-    return torch.cuda.max_memory_reserved() / MIB
 
 
 class PeakReset(Exception):

@@ -156,21 +156,18 @@ class CudaMeter:
         torch.amax(self._other, dim=0, out=self._sink)
 
     def overhead_ms(self) -> float:
-        """What an event pair costs beside the kernels between it: the time of one null kernel,
-        less the time that each more of them adds. In warm caches: what a call pays for cold ones
-        is the call's."""
+        """What a unit holds beside its calls: the time of one null kernel, less the time that each
+        more of them adds. With the caches full of other data, as a unit finds them: its first
+        kernel is fetched anew (0.7 us of 2 on an H200), which is not a matter of how many calls
+        follow."""
         null = Side("null", Null())
         calls = CallSet(inputs=[torch.zeros(1, device="cuda")], leaves={}, grad_seed=0)
-        other, self._other = self._other, self._other[:1]
-        try:
-            few, many = (
-                statistics.median(
-                    insist(self, null, "forward", [calls] * count).ms for _ in range(OVERHEAD_UNITS)
-                )
-                for count in (1, OVERHEAD_CALLS)
+        few, many = (
+            statistics.median(
+                insist(self, null, "forward", [calls] * count).ms for _ in range(OVERHEAD_UNITS)
             )
-        finally:
-            self._other = other
+            for count in (1, OVERHEAD_CALLS)
+        )
         return max(0.0, few - (many - few) / (OVERHEAD_CALLS - 1))
 
     def _measure_sleep(self) -> float:

@@ -60,6 +60,7 @@ class Session(TimingOrders, ProfilingOrders):
 
     def build(self, order: dict[str, Any]) -> Answer:
         """Execute the solution's file, which builds what it builds."""
+        loading.fix_devices()
         self.builder.source, self.builder.source_name = order["source"], order["file_name"]
         try:
             self.model_class = loading.import_solution(

@@ -25,11 +25,10 @@ class ProfilingOrders(State):
         if side is self.candidate:
             base -= self.import_bytes  # what the solution took at import is its own
         try:
-            peak = memory.peak_mib(self.instance, side, order["mode"], order["seed"], base)
+            peak = memory.peak(self.instance, side, order["mode"], order["seed"], base)
         except memory.PeakReset:
             return {"peak_mib": 0.0, "held_mib": 0.0, "reset": True}, {}
-        held = memory.reserved_mib() if self.instance.device.type == "cuda" else peak
-        return {"peak_mib": peak, "held_mib": held, "reset": False}, {}
+        return {"peak_mib": peak.used_mib, "held_mib": peak.held_mib, "reset": False}, {}
 
     def profile(self, order: dict[str, Any]) -> Answer:
         """Which kernels one call of `mode` ran, and the share that are the solution's own."""

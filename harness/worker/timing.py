@@ -109,9 +109,10 @@ class Timer:
 
         A unit is one pass over as many input sets as there are `grad_seeds`; their values are
         mixed of the draws of `seeds`, one more.
-        The answer: per block the ms of two units of each side and the time that it spans
-        (monotonic clock, ns); for each side, how late the device came to rest after a unit (ms,
-        the upper quartile over units); and the numbers of the units whose outputs are kept.
+        The answer: per block the ms of two units of each side, the numbers of the candidate's, and
+        the time that it spans (monotonic clock, ns); for each side, how late the device came to
+        rest after a unit (ms, the upper quartile over units); and the numbers of the units whose
+        outputs are kept, which are the last ones.
         """
         shuffle = random.Random(order_seed)
         self.renew(mode, seeds, grad_seeds, shuffle, mix_seed=order_seed)
@@ -132,15 +133,18 @@ class Timer:
         """One block; how late the device came to rest after each unit is added to `late`."""
         first, second = shuffle.sample((self.reference, self.candidate), 2)
         times: dict[str, list[float]] = {"reference": [], "candidate": []}
+        numbers: list[int] = []
         began = _monotonic_ns()
         for side in (first, second, second, first):
             unit = self._unit(side, mode)
             times[side.name].append(unit.ms)
             late[side.name].append(unit.late_ms)
-            if side is self.candidate and keep:
-                self._keep(unit.outputs)
+            if side is self.candidate:
+                numbers.append(self.number)
+                if keep:
+                    self._keep(unit.outputs)
             unit.outputs = []
-        return times | {"span_ns": [began, _monotonic_ns()]}
+        return times | {"units": numbers, "span_ns": [began, _monotonic_ns()]}
 
     def _unit(self, side: Side, mode: str) -> Unit:
         """One unit, on fresh values at each attempt. A side that turns out to be host-bound puts
@@ -160,8 +164,8 @@ class Timer:
         self.number += 1
         seeds = self.pool.seeds
         self.held = mixes(self.mix_seed + self.number, seeds, len(self.sets), mix=self.mix)
-        for calls, (first, mix) in zip(self.sets, self.held, strict=True):
-            self.pool.fill(calls.inputs, first, mix)
+        self.pool.fill(self.held)
+        for calls, (_, mix) in zip(self.sets, self.held, strict=True):
             calls.renew_grads(mix.grads)
 
     def touch(self) -> None:
@@ -170,8 +174,7 @@ class Timer:
         self.number += 1
         before, seeds = self.held, self.pool.seeds
         self.held = touches(self.mix_seed + self.number, before, seeds)
-        for calls, (first, mix), (_, old) in zip(self.sets, self.held, before, strict=True):
-            self.pool.touch(calls.inputs, first, old, mix)
+        self.pool.touch(before, self.held)
 
     def settle(self, mix_seed: int) -> None:
         """Give every input set the values that `stopwatch` with `touch` then changes in part."""
@@ -259,6 +262,7 @@ class Timer:
             spacers.append(torch.empty(size, dtype=torch.uint8, device=self.instance.device))
             placed[i] = self._place(mode, i, grad_seeds[i])
         self.sets = [placed[i] for i in range(len(grad_seeds))]
+        self.pool.serve([calls.inputs for calls in self.sets])
         for side in shuffle.sample((self.reference, self.candidate), 2):
             for calls in self.sets:
                 side.run(mode, calls, side.prepare(mode, calls))

@@ -37,7 +37,7 @@ def timing(
 ) -> Timing:
     block = Block(reference_ms=(reference_ms,) * 2, solution_ms=(solution_ms,) * 2)
     epochs = (Epoch(blocks=(block,) * 3, wall_s=wall_s),) * 2
-    return Timing(mode=mode, calls=calls, epochs=epochs, **changes)
+    return Timing(**({"mode": mode, "calls": calls, "epochs": epochs} | changes))
 
 
 def known(*times_ms: float, mode: str = "forward") -> Baseline:
@@ -97,12 +97,13 @@ def test_a_reference_that_is_slower_beside_the_solution_is_refused(dev: Device) 
 def test_a_busy_cpu_may_disturb_most_of_the_reference_but_not_a_gpu() -> None:
     quiet, busy = (Block(reference_ms=(ms, ms), solution_ms=(1.0, 1.0)) for ms in (2.0, 6.0))
     disturbed, slowed = (
-        dataclasses.replace(timing(), epochs=(Epoch(blocks=blocks, wall_s=1.0),) * 2)
+        timing(minima=True, epochs=(Epoch(blocks=blocks, wall_s=1.0),) * 2)
         for blocks in ((quiet, busy, busy), (busy, busy, busy))
     )
     assert complaint(claim(disturbed, known(2.0), CPU)) is None
     assert complaint(claim(slowed, known(2.0), CPU)) is not None
-    assert complaint(claim(disturbed, known(2.0), GPU)) is not None
+    on_gpu = dataclasses.replace(disturbed, minima=False)
+    assert complaint(claim(on_gpu, known(2.0), GPU)) is not None
 
 
 def test_the_slowest_of_the_baselines_counts() -> None:
@@ -116,6 +117,17 @@ def test_a_mode_without_a_baseline_cannot_be_compared() -> None:
 
 def test_a_reference_that_is_faster_beside_the_solution_costs_only_the_solution() -> None:
     assert complaint(claim(timing(0.1, 0.05), known(2.0))) is None
+
+
+@pytest.mark.parametrize("dev", [CPU, GPU], ids=["cpu", "cuda"])
+def test_times_of_both_sides_that_are_too_short_are_flagged(dev: Device) -> None:
+    # The ratio is right; the share of the limit, worked out of the solution's time, is not.
+    flags = [f"forward:{audit.REFERENCE_FASTER}"]
+    assert audit.reference_faster(claim(timing(1.0, 0.5), known(2.0), dev)) == flags
+    share = audit.REFERENCE_SHARE[dev.type]
+    assert audit.reference_faster(claim(timing(2.0 / (1 + share), 1.0), known(2.0), dev)) == []
+    assert audit.reference_faster(claim(timing(2.0, 1.0), known(2.0, 9.0), dev)) == []
+    assert audit.reference_faster(claim(timing(1.0, 0.5), Baseline(), dev)) == []
 
 
 # --- the device ---------------------------------------------------------------------------------
@@ -161,10 +173,13 @@ def test_phases_that_do_not_add_up_are_flagged() -> None:
     assert audit.moved_work(modes(0.5, 0.2, 1.5)) == [audit.WORK_MOVED]
 
 
-def test_phases_that_were_not_all_timed_are_not_judged() -> None:
-    timings = modes(1.4, 0.1, 1.5)
-    del timings["backward"]
-    assert audit.moved_work(timings) == []
+def test_phases_that_were_not_all_timed_are_judged_by_those_that_were() -> None:
+    def without(mode: str, train_ms: float) -> dict[str, Timing]:
+        return {name: t for name, t in modes(train_ms, 0.1, 1.5).items() if name != mode}
+
+    assert audit.moved_work(without("backward", 1.4)) == []
+    assert audit.moved_work(without("forward_backward", 1.4)) == [audit.WORK_MOVED]
+    assert audit.moved_work(without("forward_backward", 1.0)) == []
 
 
 # --- the limit ----------------------------------------------------------------------------------
@@ -239,14 +254,14 @@ def test_times_by_the_wall_clock_are_held_to_what_is_known(
 ) -> None:
     eager = timing(2.0, 2.0, reference_wall_ms=2.5, solution_wall_ms=2.5)
     base = Baseline(timings={("eager", "forward"): eager})
-    found = audit.with_earned_walls(timing(2.0, 1.0, **claimed_ms), base)
+    found = audit.with_earned_walls(claim(timing(2.0, 1.0, **claimed_ms), base))
     assert found.wall_speedup == pytest.approx(shown)
     slow = timing(2.0, 2.0, reference_wall_ms=1e6, solution_wall_ms=1e6)
     kept = dataclasses.replace(
         base, timings=base.timings | {("default", "forward"): slow}, kept=frozenset({"default"})
     )  # of an earlier run: no claim is held against that
-    assert audit.with_earned_walls(timing(2.0, 1.0, **claimed_ms), kept) == found
-    alone = audit.with_earned_walls(timing(2.0, 1.0, **claimed_ms), Baseline())
+    assert audit.with_earned_walls(claim(timing(2.0, 1.0, **claimed_ms), kept)) == found
+    alone = audit.with_earned_walls(claim(timing(2.0, 1.0, **claimed_ms)))
     assert alone.reference_wall_ms == claimed_ms["reference_wall_ms"]
 
 
@@ -282,12 +297,56 @@ def test_a_backward_may_begin_with_a_slow_forward_that_is_known_to_be_slow(dev: 
 
 
 @pytest.mark.parametrize("dev", [CPU, GPU], ids=["cpu", "cuda"])
+def test_no_more_is_saved_of_a_reading_than_it_took(dev: Device) -> None:
+    # In processor time, or warm caches, a reading may take less than a call took in the epochs.
+    base = clocked(2.0, 1.5)
+    assert complaint(claim(timing(2.0, 0.1, stopwatch_ms=0.1), base, dev)) is None
+    text = complaint(claim(timing(2.0, 0.1, stopwatch_ms=1.5), base, dev))
+    assert text is not None
+    assert "at most -" not in text
+    # Who is slower may take longer by all that a call took.
+    assert complaint(claim(timing(2.0, 8.0, stopwatch_ms=7.4), base, dev)) is None
+
+
+@pytest.mark.parametrize("dev", [CPU, GPU], ids=["cpu", "cuda"])
 def test_a_reading_that_is_mostly_not_the_call_still_refutes_what_it_can(dev: Device) -> None:
     # 2 ms of 3.5 are the call: what saves 1.9 of them cannot take 3.5, but 2.2 is within the slack.
     base = clocked(2.0, 3.5)
     assert complaint(claim(timing(2.0, 0.1, stopwatch_ms=3.5), base, dev)) is not None
     assert complaint(claim(timing(2.0, 0.1, stopwatch_ms=2.2), base, dev)) is None
-    assert audit.unclocked("forward", base, dev) == []
+    assert audit.unclocked(claim(timing(2.0, 0.1), base, dev)) == []
+
+
+def test_a_short_call_on_a_gpu_gets_a_quarter_of_the_references_reading() -> None:
+    # 0.2 ms: warm caches, launches and the driver's sampling weigh as much there.
+    base = clocked(0.2, 0.25)
+    assert complaint(claim(timing(0.2, 0.05, stopwatch_ms=0.16), base, GPU)) is None
+    assert complaint(claim(timing(0.2, 0.05, stopwatch_ms=0.17), base, GPU)) is not None
+
+
+ANY = 1e6  # the largest claim that is tried
+
+
+@pytest.mark.parametrize(
+    ("dev", "truly", "besides_ms", "claimed"),
+    [
+        *((GPU, 1, 0.0, 1.32), (GPU, 2, 0.0, 2.8), (GPU, 4, 0.0, 6.4)),
+        *((GPU, 1, 20.0, 1.94), (GPU, 2, 20.0, 8.6), (GPU, 4, 20.0, ANY)),
+        *((CPU, 1, 0.0, 1.4), (CPU, 2, 0.0, 2.8), (CPU, 4, 0.0, 5.6)),
+        *((CPU, 1, 20.0, 2.33), (CPU, 2, 20.0, 14.0), (CPU, 4, 20.0, ANY)),
+    ],
+)
+def test_what_may_be_claimed_under_the_judges_clock_is_what_the_document_says(
+    dev: Device, truly: float, besides_ms: float, claimed: float
+) -> None:
+    # docs/integrity.md, "What the clock lets pass": a call of 20 ms, and what else a reading holds.
+    base, found = clocked(20.0, 20.0 + besides_ms), 20.0 / truly + besides_ms
+
+    def passes(ratio: float) -> bool:
+        return complaint(claim(timing(20.0, 20.0 / ratio, stopwatch_ms=found), base, dev)) is None
+
+    assert passes(0.99 * claimed)
+    assert claimed == ANY or not passes(1.01 * claimed)
 
 
 def test_a_cpu_of_which_others_have_their_part_gets_more_slack() -> None:
@@ -300,8 +359,9 @@ def test_a_cpu_of_which_others_have_their_part_gets_more_slack() -> None:
 def test_a_call_that_is_lost_in_the_reading_is_said_to_be_unclocked() -> None:
     base = clocked(2.0, 20.0)
     assert complaint(claim(timing(2.0, 0.1, stopwatch_ms=20.0), base)) is None
-    assert audit.unclocked("forward", base, CPU) == ["forward:unclocked"]
-    assert audit.unclocked("backward", base, CPU) == []
+    assert audit.unclocked(claim(timing(2.0, 0.1), base)) == ["forward:unclocked"]
+    backward = dataclasses.replace(timing(2.0, 0.1), mode="backward")
+    assert audit.unclocked(claim(backward, base)) == []
 
 
 def test_on_a_gpu_the_host_may_need_what_it_needs_and_no_claim_is_refused_for_that() -> None:
@@ -316,9 +376,9 @@ def test_on_a_gpu_the_host_may_need_what_it_needs_and_no_claim_is_refused_for_th
     # As slow as the reference: seen only where the device sets the pace.
     bent = timing(0.2, 0.02, stopwatch_ms=0.25)
     assert complaint(claim(bent, hosted(0.1), GPU)) is not None
-    assert audit.unclocked("forward", hosted(0.1), GPU) == []
+    assert audit.unclocked(claim(bent, hosted(0.1), GPU)) == []
     assert complaint(claim(bent, hosted(0.2), GPU)) is None
-    assert audit.unclocked("forward", hosted(0.2), GPU) == ["forward:unclocked"]
+    assert audit.unclocked(claim(bent, hosted(0.2), GPU)) == ["forward:unclocked"]
 
 
 def test_where_the_host_alone_was_slow_it_counts_how_long_the_device_was_busy() -> None:
@@ -333,6 +393,38 @@ def test_where_the_host_alone_was_slow_it_counts_how_long_the_device_was_busy() 
     assert text is not None
     assert "0.24 ms of it on the device" in text
     assert complaint(claim(dataclasses.replace(honest, busy_ms=None), base, GPU)) is not None
+
+
+def test_a_host_that_takes_longer_than_any_launch_does_the_work_itself() -> None:
+    eager = timing(0.2, 0.2, stopwatch_ms=0.25, stopwatch_host_ms=0.05)
+    base = Baseline(timings={("eager", "forward"): eager})
+    # Units of 4 calls: 20 ms of the host are 5 for each of them.
+    launched = timing(0.2, 0.02, stopwatch_ms=5.0, busy_ms=0.06)
+    computed = dataclasses.replace(launched, stopwatch_ms=5.2)
+    assert complaint(claim(launched, base, GPU)) is None
+    assert complaint(claim(computed, base, GPU)) is not None
+    # Who is timed by the wall clock has to be as fast by the judge's.
+    by_wall = dataclasses.replace(launched, flags=("host_bound",))
+    assert complaint(claim(by_wall, base, GPU)) is not None
+
+
+def test_who_is_slow_but_for_the_device_is_as_slow_by_the_wall_clock_as_the_judge_saw() -> None:
+    walls = {"reference_wall_ms": 0.22, "solution_wall_ms": 0.22}
+    eager = timing(0.2, 0.2, stopwatch_ms=0.25, **walls)
+    base = Baseline(timings={("eager", "forward"): eager})
+    walls["solution_wall_ms"] = 0.03
+    hidden = claim(timing(0.2, 0.02, stopwatch_ms=4.03, busy_ms=0.03, **walls), base, GPU)
+    assert audit.with_earned_walls(hidden).solution_wall_ms == pytest.approx(4.0)
+    assert audit.launch_bound(hidden) == ["forward:launch_bound"]
+    said = dataclasses.replace(hidden.timing, solution_wall_ms=9.5)  # more than that is claimed
+    assert audit.with_earned_walls(claim(said, base, GPU)).solution_wall_ms == 9.5
+    # A backward's reading begins with a forward, which may be slow.
+    behind = dataclasses.replace(hidden.timing, mode="backward")
+    after = Baseline(timings={("eager", "backward"): eager})
+    assert audit.with_earned_walls(claim(behind, after, GPU)).solution_wall_ms == 0.03
+    fast = claim(dataclasses.replace(hidden.timing, stopwatch_ms=0.09), base, GPU)
+    assert audit.with_earned_walls(fast).solution_wall_ms == 0.03
+    assert audit.launch_bound(fast) == []
 
 
 def test_a_solution_that_the_judge_did_not_time_is_refused_where_the_reference_was() -> None:

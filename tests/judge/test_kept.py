@@ -210,6 +210,22 @@ def test_a_file_that_holds_something_else_is_measured_anew(
     assert measuring.known[-1], "the file has been replaced"
 
 
+@pytest.mark.parametrize("name", [EAGER, "eager again", "eager, planted"])
+def test_no_time_of_eager_is_taken_from_a_file(
+    context: Context, problem: Problem, measuring: Measuring, name: str
+) -> None:
+    # By it any claim would pass the judge's clock: the most lenient of its readings counts.
+    measure(context, problem)
+    (file,) = (context.cache / "baselines").iterdir()
+    planted = {"baseline": name, "timing": dataclasses.asdict(timing(10.0, stopwatch_ms=1e6))}
+    file.write_text(spoiled(lambda c: c["timings"].append(planted))(file.read_text()))
+    found = measure(context, problem)
+    assert measuring.known == [False, True]
+    assert [t.stopwatch_ms for t in found.stopwatches("forward")] == [11.0]
+    assert found.reference_ms("forward") == [10.0]
+    assert found.kept == {COMPILED}
+
+
 def test_a_row_says_that_its_compile_figures_are_of_an_earlier_run(bench: Bench) -> None:
     problem = bench.problem(TINY)
     case, solution = bench.case(problem), bench.solution(HONEST, problem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import math
 import time
@@ -66,9 +67,13 @@ class Fake:
         else:
             calls = self.sets = len(arguments["grad_seeds"])
             units = {name: [ms * calls] * 2 for name, ms in self.ms.items()}
-            blocks = [units | {"span_ns": [n, n + 1]} for n in range(arguments["blocks"])]
+            blocks = [
+                units | {"span_ns": [n, n + 1], "units": [4 * n + 1, 4 * n + 4]}
+                for n in range(arguments["blocks"])
+            ]
             late = {"reference": 0.015, "candidate": 0.015}
-            answer = {"blocks": blocks, "late_ms": late, "kept": [3, 4, 7]}
+            numbers = [number for block in blocks for number in block["units"]]
+            answer = {"blocks": blocks, "late_ms": late, "kept": numbers[-3:]}
         return Message(body={"answer": self.bend(order, answer)})
 
     def cpu_s(self) -> float:
@@ -121,6 +126,29 @@ def test_a_slow_call_is_a_unit_of_its_own() -> None:
 # --- when to stop -------------------------------------------------------------------------------
 
 STEPS = Plan(sets=1, blocks=3, epochs_min=3, epochs_max=6, budget_s=10.0)
+
+
+def test_very_short_calls_are_resolved_to_a_time_not_to_a_share() -> None:
+    def spread(of: Timing, factor: float) -> Timing:
+        epochs = [
+            Epoch(
+                blocks=tuple(
+                    Block(
+                        reference_ms=(factor * b.reference_ms[0],) * 2,
+                        solution_ms=(factor * b.solution_ms[0],) * 2,
+                    )
+                    for b in epoch.blocks
+                )
+            )
+            for epoch in of.epochs
+        ]
+        return dataclasses.replace(of, epochs=tuple(epochs))
+
+    wide = sample(4, 2 * SETTINGS.half_width)
+    assert SETTINGS.half_width < wide.interval.half_width < 5 * SETTINGS.half_width
+    assert not enough(wide, STEPS, SETTINGS, spent_s=0.0)
+    assert not enough(spread(wide, measure.SHORT_MS), STEPS, SETTINGS, spent_s=0.0)
+    assert enough(spread(wide, measure.SHORT_MS / 5), STEPS, SETTINGS, spent_s=0.0)
 
 
 def test_one_epoch_is_never_enough() -> None:
@@ -256,10 +284,31 @@ def test_an_output_of_the_first_epoch_is_always_looked_at() -> None:
     first = worker.epochs()[0]
     assert mode == "forward"
     assert grad_seed == first["grad_seeds"][call]
-    assert unit in (3, 4, 7)
+    assert unit in [4 * n + step for n in range(first["blocks"]) for step in (1, 4)][-3:]
     count = len(first["grad_seeds"])
     number, mix = mixes(first["order_seed"] + unit, first["seeds"], count, mix=True)[call]
     assert draw == Draw(seed=first["seeds"][number], mix=mix)
+
+
+@pytest.mark.parametrize("dev", [CPU, GPU], ids=["cpu", "cuda"])
+def test_where_the_fastest_units_count_those_are_looked_at(dev: Device) -> None:
+    fast: set[int] = set()
+    seen: set[int] = set()
+
+    def uneven(order: str, answer: dict[str, Any]) -> dict[str, Any]:
+        if order == "epoch":
+            units = [n for block in answer["blocks"] for n in block["units"]]
+            fast.update(units[6 : 6 + math.ceil(len(units) / 5)])
+            for block in answer["blocks"]:
+                block["candidate"] = [0.5 if n in fast else 1.0 for n in block["units"]]
+            answer["kept"] = units
+        return answer
+
+    for _ in range(20):
+        eyes = Eyes()
+        timing(Fake(1.0, 1.0, bend=uneven), dev, examiner=eyes)
+        seen |= {unit for *_, unit, _ in eyes.revealed}
+    assert (seen <= fast) is (dev is CPU)
 
 
 def test_of_the_readings_of_the_judges_clock_calls_of_the_one_that_counts_are_looked_at() -> None:
@@ -331,7 +380,10 @@ def test_what_the_host_needs_is_asked_only_where_no_solution_is_loaded(
 
 
 class Driver:
-    """NVML of a card that is busy for a part of the time, or that does not tell."""
+    """NVML of a card that is busy for a part of the time, or that does not tell: a sample every
+    ten milliseconds."""
+
+    NVML_GPU_UTILIZATION_SAMPLES = 1
 
     class NVMLError(Exception):
         pass
@@ -339,15 +391,16 @@ class Driver:
     def __init__(self, percent: int | None) -> None:
         self.percent = percent
 
-    def nvmlDeviceGetUtilizationRates(self, handle: str) -> SimpleNamespace:
-        if self.percent is None:
+    def nvmlDeviceGetSamples(self, handle: str, kind: int, last_us: int) -> tuple[int, list[Any]]:
+        now_us = time.monotonic_ns() // 10_000_000 * 10_000
+        if self.percent is None or now_us <= last_us:
             raise self.NVMLError
-        return SimpleNamespace(gpu=self.percent)
+        value = SimpleNamespace(uiVal=self.percent)
+        return 1, [SimpleNamespace(timeStamp=now_us, sampleValue=value)]
 
 
 def on_card(monkeypatch: pytest.MonkeyPatch, card: tuple[Driver, str] | None) -> None:
-    monkeypatch.setattr(stopwatch, "BUSY_S", 0.1)
-    monkeypatch.setattr(stopwatch, "BUSY_SETTLE_S", 0.04)
+    monkeypatch.setattr(stopwatch, "BUSY_S", 10.0 if card and card[0].percent is not None else 0.1)
     monkeypatch.setattr(nvml, "card", lambda uuid: contextlib.nullcontext(card))
 
 
@@ -357,14 +410,13 @@ def test_the_device_is_asked_where_the_clock_speaks_against_a_claim(
 ) -> None:
     on_card(monkeypatch, (Driver(percent), "card"))
     worker, eyes = Fake(reference_ms=0.05, candidate_ms=0.05), Eyes()
-    found = timing(worker, GPU, examiner=eyes, doubts=lambda timing: True)
+    found = timing(worker, GPU, examiner=eyes, asks=lambda timing: True)
     assert found.stopwatch_ms is not None
     assert found.busy_ms is not None
-    if percent:
-        each_ms = 5 / (worker.passes * worker.sets)  # the worker sleeps for so long, at least
-        assert found.busy_ms >= each_ms
-    else:
-        assert found.busy_ms == 0.0
+    each_ms = 5 / (worker.passes * worker.sets)  # the worker sleeps for so long, at least
+    # A share is told in steps: of a solution the end counts that is in nobody's interest.
+    assert found.busy_ms >= each_ms * (percent / 100 + stopwatch.BUSY_STEP)
+    assert percent or found.busy_ms < found.stopwatch_ms
     # Calls of those readings are looked at too: who leaves them out is idle, and wrong.
     orders = [arguments for order, arguments in worker.orders if order == "stopwatch"]
     later = {order["sample_seed"] for order in orders[stopwatch.READINGS :]}
@@ -372,12 +424,19 @@ def test_the_device_is_asked_where_the_clock_speaks_against_a_claim(
     assert len(looked & later) == stopwatch.BUSY_EXAMINED
 
 
+def test_of_the_reference_the_least_counts_that_the_device_was_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on_card(monkeypatch, (Driver(0), "card"))
+    assert timing(Fake(), GPU, asks=lambda timing: True).busy_ms == 0.0
+
+
 @pytest.mark.parametrize("card", [None, (Driver(None), "card")], ids=["no driver", "not told"])
 def test_where_the_driver_tells_nothing_the_clock_stands(
     monkeypatch: pytest.MonkeyPatch, card: tuple[Driver, str] | None
 ) -> None:
     on_card(monkeypatch, card)
-    found = timing(Fake(), GPU, examiner=Eyes(), doubts=lambda timing: True)
+    found = timing(Fake(), GPU, examiner=Eyes(), asks=lambda timing: True)
     assert found.busy_ms is None
     assert found.stopwatch_ms is not None
 
@@ -386,14 +445,16 @@ def test_the_device_is_not_asked_without_need(monkeypatch: pytest.MonkeyPatch) -
     on_card(monkeypatch, (Driver(50), "card"))
     seen: list[float | None] = []
 
-    def doubts(of: Timing) -> bool:
+    def asks(of: Timing) -> bool:
         seen.append(of.stopwatch_ms)
         return False
 
-    found = timing(Fake(), GPU, examiner=Eyes(), doubts=doubts)
+    found = timing(Fake(), GPU, examiner=Eyes(), asks=asks)
     assert found.busy_ms is None
     assert seen == [found.stopwatch_ms]
-    assert timing(Fake(), CPU, examiner=Eyes(), doubts=lambda timing: True).busy_ms is None
+    assert timing(Fake(), CPU, examiner=Eyes(), asks=lambda timing: True).busy_ms is None
+    quick = dataclasses.replace(SETTINGS, quick=True)
+    assert timing(Fake(), GPU, settings=quick, asks=lambda timing: True).busy_ms is None
 
 
 def test_without_mixing_no_draw_is_mixed() -> None:
@@ -428,6 +489,7 @@ LIES = {
     "warm_up of one side": ("warm_up", put("ms", {"reference": 1.0})),
     "warm_up of a number": ("warm_up", put("ms", 1.0)),
     **{f"epoch without {k}": ("epoch", drop(k)) for k in ("blocks", "late_ms", "kept")},
+    "blocks without numbers": ("epoch", put_block("units", None)),
     "too few blocks": ("epoch", lambda answer: answer | {"blocks": answer["blocks"][:-1]}),
     "too many blocks": ("epoch", lambda answer: answer | {"blocks": answer["blocks"] * 2}),
     "blocks of another type": ("epoch", put("blocks", 3)),
@@ -446,6 +508,11 @@ LIES = {
     "lateness of one side": ("epoch", put("late_ms", {"reference": 0.0})),
     "nothing kept": ("epoch", put("kept", [])),
     "no list of what is kept": ("epoch", put("kept", 5)),
+    "kept but for some": ("epoch", lambda a: a | {"kept": [a["kept"][0], a["kept"][-1]]}),
+    "kept but for the last": ("epoch", lambda a: a | {"kept": a["kept"][:-1]}),
+    "kept of no unit": ("epoch", put("kept", [10**9])),
+    "units of another type": ("epoch", put_block("units", [None, 1])),
+    "one unit's number": ("epoch", put_block("units", [1])),
     "too few samples": ("stopwatch", lambda trees: {"samples": trees["samples"][:-1]}),
     "no samples": ("stopwatch", lambda trees: {}),
     "samples that are none": ("stopwatch", lambda trees: {"samples": 5}),

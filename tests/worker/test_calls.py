@@ -76,6 +76,37 @@ def test_gradients_are_those_of_dense_random_grad_outputs() -> None:
     torch.testing.assert_close(grads["scale"], (grad * (x * y).sum(1)).sum()[None])
 
 
+class Packed(torch.nn.Module):
+    """Works something out of its weight, anew whenever that has changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.tensor([2.0]))
+        self.version: int | None = None
+        self.packings = 0
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        if self.version != self.scale._version:
+            self.packed, self.version = self.scale.detach().square(), self.scale._version
+            self.packings += 1
+        return (self.scale * x * y * self.packed).sum(dim=1)
+
+
+@pytest.mark.parametrize(
+    ("mode", "packings"),
+    [("forward", 1), ("forward_train", 3), ("backward", 1), ("forward_backward", 3)],
+)
+def test_in_training_no_call_meets_the_weights_of_the_one_before(mode: str, packings: int) -> None:
+    of, model = instance(), Packed()
+    calls = [call_set(of, Draw(seed=i), grad=mode != "forward", grad_seed=i) for i in range(3)]
+    timed = Side("candidate", model)
+    prepared = [timed.prepare(mode, one) for one in calls]
+    for one, before in zip(calls, prepared, strict=True):
+        timed.run(mode, one, before)
+    assert model.packings == packings
+    assert model.scale.item() == 2.0
+
+
 def test_gradients_are_of_the_named_inputs_and_all_parameters() -> None:
     of = instance("\nGRAD_INPUTS = ('y',)\n")
     calls = call_set(of, Draw(seed=1), grad=True, grad_seed=2)

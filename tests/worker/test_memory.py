@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from harness.problem import Instance
+from harness.worker import memory
 from harness.worker.calls import Side
-from harness.worker.memory import peak_mib
 
 SOURCE = """
 import torch
@@ -27,7 +27,7 @@ def get_inputs():
 """
 
 
-def peak(body: str, mode: str = "forward") -> float:
+def used_mib(body: str, mode: str = "forward") -> float:
     """Peak in units of one MiB: input and parameter are one each."""
     instance = Instance(
         source=SOURCE.format(body=body),
@@ -36,7 +36,7 @@ def peak(body: str, mode: str = "forward") -> float:
         dtype=torch.float32,
         device=torch.device("cpu"),
     )
-    return peak_mib(instance, Side("candidate", instance.model(0)), mode, 1, 0)
+    return memory.peak(instance, Side("candidate", instance.model(0)), mode, 1, 0).used_mib
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def peak(body: str, mode: str = "forward") -> float:
     ],
 )
 def test_a_peak_is_what_is_alive_at_once(body: str, wanted: int) -> None:
-    assert peak(body) == pytest.approx(wanted, abs=0.05)
+    assert used_mib(body) == pytest.approx(wanted, abs=0.05)
 
 
 def test_training_holds_gradients_and_what_is_saved_for_them() -> None:
     # Input, parameter, output and two gradients; a product saves only its inputs.
-    assert peak("x * self.weight") == pytest.approx(3, abs=0.05)
-    assert peak("x * self.weight", "forward_backward") == pytest.approx(5, abs=0.05)
+    assert used_mib("x * self.weight") == pytest.approx(3, abs=0.05)
+    assert used_mib("x * self.weight", "forward_backward") == pytest.approx(5, abs=0.05)
     # A chain of exponentials saves each of its outputs.
-    chain = peak("(x * self.weight).exp().exp()", "forward_backward")
+    chain = used_mib("(x * self.weight).exp().exp()", "forward_backward")
     assert chain == pytest.approx(6, abs=0.05)

@@ -1,13 +1,20 @@
-"""Whether ModelNew.forward takes what the reference's takes, as inputs are handed over."""
+"""Whether ModelNew.forward takes what the reference's takes, as inputs are handed over; and what
+precedes a solution's first line."""
 
 from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from harness.problem import Instance
+from harness.worker.building import Builder
 from harness.worker.faults import ContractFault
-from harness.worker.session import _check_arguments
+from harness.worker.session import Session, _check_arguments
 
 SOURCE = """
 import torch
@@ -69,3 +76,22 @@ def test_what_takes_the_references_inputs_is_taken(reference: str, solution: str
 def test_what_cannot_take_them_is_told(reference: str, solution: str) -> None:
     with pytest.raises(ContractFault, match=r"ModelNew\.forward does not take \(x"):
         check(reference, solution)
+
+
+@pytest.mark.parametrize(("visible", "read"), [("GPU-1", ["GPU-1"]), ("", [])])
+def test_the_driver_has_read_which_devices_it_may_show_before_a_solution_changes_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str, read: list[str]
+) -> None:
+    found: list[str] = []
+
+    def start(flags: int) -> int:
+        found.append(os.environ["CUDA_VISIBLE_DEVICES"])
+        return flags
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(cuInit=start))
+    source = "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '0,1'\nModelNew = object\n"
+    session = Session(folder=tmp_path, builder=Builder(cache=tmp_path, salt="s", lean=True))
+    session.build({"source": source, "file_name": "own.py"})
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1"
+    assert found == read

@@ -1,7 +1,7 @@
 """The method of the events that the harness holds returns a third for its own units.
 
 expect: rejected
-says: by the judge's clock
+says: by the judge's clock|kept the device busy
 defence: the judge's stopwatch
 """
 

