@@ -28,7 +28,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.case",),
     ("judge.kept",),
     ("judge.outcomes",),
-    ("judge.mutants", "judge.stages"),
+    ("judge.mutants", "judge.stages", "judge.timed"),
     ("judge.survey",),
     ("judge.passes", "judge.rules"),
     ("judge.baseline",),

@@ -13,13 +13,15 @@ from unittest import mock
 
 import pytest
 import torch
-from support import HONEST, QUICK, TINY
+from support import HONEST, QUICK, TINY, Bench
 
 from harness import fit, results, run
 from harness.config import Settings
 from harness.errors import MachineError, RequestError
 from harness.judge import baseline, device, toolchain
 from harness.judge.baseline import Baseline
+from harness.judge.context import Context
+from harness.judge.subject import Subject
 from harness.records import Row, Status
 
 BROKEN = "class ModelNew(:\n"  # settled by its text alone: no worker is needed
@@ -333,6 +335,28 @@ def test_each_solution_has_a_log_of_its_own(request_of: Any) -> None:
     assert sorted(told) == sorted(names)
     for name, log in told.items():
         assert [other for other in names if f"ValueError: {other}\n" in log] == [name]
+
+
+@pytest.mark.parametrize("name", ["eager", "default"])
+def test_a_baseline_has_a_log_of_its_own(bench: Bench, name: str) -> None:
+    """Also beside a solution that has its name."""
+    context, logs = bench.context(), []
+
+    def worker(self: Context, name: str, **_: Any) -> None:
+        logs.append(self.log(name))
+        raise InterruptedError
+
+    baselines = baseline._Baselines(
+        context=context,
+        subject=Subject(problem=bench.problem(TINY), size="full"),
+        modes=("forward",),
+        flops=False,
+        known=False,
+    )
+    with mock.patch.object(Context, "worker", worker), pytest.raises(InterruptedError):
+        baselines.measure(name)
+    assert len(logs) == 1
+    assert context.log(f"tiny--{name}") not in logs
 
 
 @pytest.mark.parametrize("output", [None, "elsewhere/my.csv"])
