@@ -30,7 +30,7 @@ from harness.judge.baseline import Baseline
 from harness.judge.case import Case, open_case
 from harness.judge.context import Context
 from harness.records import Problem, Row, Solution
-from harness.source import read_problem, read_solution
+from harness.source import read_solution
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -191,22 +191,6 @@ def _open_bench(folder: Path) -> None:
 
 def _judge(*arguments: Any, **options: Any) -> Row:
     return _benches[0].judge(*arguments, **options)
-
-
-@contextlib.contextmanager
-def cuda_builds(folder: Path, jobs: set[tuple[str, str]]) -> Iterator[dict[Any, Future[Row]]]:
-    """The rows of (problem, path of a CUDA solution), built one after the other in a process of
-    its own, with one compiler at a time: nvcc takes a minute, and the tests the other core."""
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, spawn) as pool:
-        yield {job: pool.submit(_build, folder, *job) for job in sorted(jobs)}
-        pool.shutdown(cancel_futures=True)
-
-
-def _build(folder: Path, problem: str, path: str) -> Row:
-    file = ROOT / "problems" / f"{problem}.py"
-    bench = Bench(folder=folder)
-    return bench.build(ROOT / path, read_problem(problem, file), cuda_arch="9.0", max_jobs=1)
 
 
 #: The wire for scripts that stand in for a worker.

@@ -10,9 +10,11 @@ from support import ROOT, Bench
 from tricks import Rows, Trick, find, parameters, table
 from tricks import rows as rows_of
 
+pytestmark = pytest.mark.timed
+
 
 @pytest.fixture(scope="module")
-def rows(request: pytest.FixtureRequest, bench: Bench, quiet: None) -> Iterator[Rows]:
+def rows(request: pytest.FixtureRequest, bench: Bench) -> Iterator[Rows]:
     with rows_of(request, bench.folder, in_full=True) as found:
         yield found
 
