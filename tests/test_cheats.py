@@ -1,4 +1,7 @@
-"""Solutions that want credit they have not earned get none; honest ones, judged alike, do."""
+"""Solutions that want credit they have not earned get none; honest ones, judged alike, do.
+
+They are timed: `make test` runs nothing beside these.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,6 @@ import pytest
 from support import ROOT, Bench
 from tricks import Rows, Trick, find, parameters, table
 from tricks import rows as rows_of
-
-pytestmark = pytest.mark.timed
 
 
 @pytest.fixture(scope="module")
