@@ -230,8 +230,12 @@ def test_factories_are_torchs_own_and_what_is_lacking_falls_back(tmp_path: Path)
     made.install()
     load: Callable[..., Any] = cpp_extension.load_inline
     lean = load("lean", FACTORIES, functions=["made", "refusal"])
-    texts = [FACTORIES, MODULES, shipped()]
-    full = load("full", texts, functions=["made", "refusal", "further"])
+    full = load(
+        "full",
+        [MODULES, FACTORIES, shipped()],
+        functions=["made", "refusal", "further"],
+        extra_cflags=["-Wfatal-errors"],  # the lean attempt ends where it begins to fail
+    )
     assert [record.headers for record in made.records] == ["lean", "torch"]
     assert full.further(torch.tensor([-1.0, 1.0])).tolist() == [0.0, 1.0]
     ours, torchs = lean.made(), full.made()
