@@ -167,20 +167,21 @@ class _Screen:
         def text(line: str, style: str = "") -> Text:
             return Text(line.translate(ASCII) if options.ascii_only else line, style=style)
 
-        width = min(WIDTH, options.max_width)
         unbounded = options.update(max_width=10_000)
+
+        def fits(made: Table) -> bool:
+            widest = Measurement.get(console, unbounded, made).maximum
+            return widest <= min(WIDTH, options.max_width)
+
         yield from (text(line) for line in legend(self._comparison))
         for grid in grids(self._comparison):
             yield text("")
             yield text(one_line(grid.title), "bold")
             left = list(self._comparison.sides) if grid.lines else []
             while left:
-                count = len(left)
-                while count > 1 and (
-                    Measurement.get(console, unbounded, _table(grid, left[:count], text)).maximum
-                    > width
-                ):
-                    count -= 1
+                count = 1
+                while count < len(left) and fits(_table(grid, left[: count + 1], text)):
+                    count += 1
                 yield _table(grid, left[:count], text)
                 left = left[count:]
         for pair in self._comparison.pairs:

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as run_eval.py does, before torch
 
 import pytest
-from support import WIRE, Bench, cuda_builds
+from support import WIRE, Bench
 
 from harness.judge import toolchain
 from harness.judge.forkserver import ForkServer
 from harness.judge.sandbox import Worker
-from harness.records import Row
+
+#: Files that take longest, which begin first: `make test` gives each of two cores a file at a time.
+LONGEST = (
+    "test_submissions.py",
+    "test_evaluate.py",
+    "test_headers.py",
+    "test_solutions.py",
+    "test_cli.py",
+    "test_triton.py",
+    "test_cluster.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.name, len(LONGEST)))
 
 
 @pytest.fixture(scope="session")
@@ -28,52 +38,10 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return Bench(folder=tmp_path_factory.mktemp("bench"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Built:
-    """What became of a CUDA solution, and the build cache that it is in."""
-
-    row: Row
-    cache: Path
-
-
-Builds = tuple[Path, dict[Any, Future[Row]]]  # the folder, and rows by (problem, path)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def builds(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Builds]:
-    """Builds what selected tests ask for by `cuda_solution`, from the start and beside them."""
-    tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    parameters = [test.callspec.params for test in tests if hasattr(test, "callspec")]
-    jobs = {p["cuda_solution"] for p in parameters if "cuda_solution" in p}
-    jobs = set() if shutil.which("nvcc") is None else jobs
-    folder = tmp_path_factory.mktemp("cuda")
-    with cuda_builds(folder, jobs) if jobs else contextlib.nullcontext({}) as rows:
-        yield folder, rows
-
-
 @pytest.fixture
-def building(builds: Builds) -> Callable[[tuple[str, str]], Built]:
-    """(problem, path of a CUDA solution) -> what became of its build, which is waited for."""
-    folder, rows = builds
-    return lambda job: Built(row=rows[job].result(), cache=folder / "cache")
-
-
-@pytest.fixture(scope="session")
-def quiet(builds: Builds) -> None:
-    """Nothing is built any more: for what is timed, which a compiler beside it disturbs."""
-    wait(builds[1].values())
-
-
-@pytest.fixture
-def cuda_solution(
-    request: pytest.FixtureRequest, building: Callable[[tuple[str, str]], Built]
-) -> Built:
-    """(problem, path of a CUDA solution), as a parameter -> what became of its build."""
+def needs_nvcc() -> None:
     if problem := toolchain.cuda_problem(toolchain.find()):
         pytest.skip(problem)
-    return building(request.param)
 
 
 @pytest.fixture(scope="session")

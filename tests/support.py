@@ -6,6 +6,7 @@ settings ask for as little as a verdict needs.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import hashlib
@@ -29,7 +30,7 @@ from harness.judge.baseline import Baseline
 from harness.judge.case import Case, open_case
 from harness.judge.context import Context
 from harness.records import Problem, Row, Solution
-from harness.source import read_problem, read_solution
+from harness.source import read_solution
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -192,22 +193,6 @@ def _judge(*arguments: Any, **options: Any) -> Row:
     return _benches[0].judge(*arguments, **options)
 
 
-@contextlib.contextmanager
-def cuda_builds(folder: Path, jobs: set[tuple[str, str]]) -> Iterator[dict[Any, Future[Row]]]:
-    """The rows of (problem, path of a CUDA solution), built one after the other in a process of
-    its own, with one compiler at a time: nvcc takes a minute, and the tests the other core."""
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, spawn) as pool:
-        yield {job: pool.submit(_build, folder, *job) for job in sorted(jobs)}
-        pool.shutdown(cancel_futures=True)
-
-
-def _build(folder: Path, problem: str, path: str) -> Row:
-    file = ROOT / "problems" / f"{problem}.py"
-    bench = Bench(folder=folder)
-    return bench.build(ROOT / path, read_problem(problem, file), cuda_arch="9.0", max_jobs=1)
-
-
 #: The wire for scripts that stand in for a worker.
 WIRE = """
 import ctypes, json, os, signal, socket, struct, subprocess, sys, time
@@ -230,6 +215,20 @@ def send(body, trees=None, tensors=()):
 def answer(**facts):
     send({"nonce": receive()["nonce"], "answer": facts})
 """
+
+
+def constant(path: Path, name: str) -> str:
+    """The text that a file assigns to `name`, without running the file."""
+    tree = ast.parse(path.read_text())
+    (text,) = (
+        node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and node.targets[0].id == name
+        and isinstance(node.value, ast.Constant)
+    )
+    return str(text)
 
 
 def gone(pid: int, within_s: float = 20.0) -> bool:

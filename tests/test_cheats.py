@@ -1,4 +1,7 @@
-"""Solutions that want credit they have not earned get none; honest ones, judged alike, do."""
+"""Solutions that want credit they have not earned get none; honest ones, judged alike, do.
+
+They are timed: `make test` runs nothing beside these.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from tricks import rows as rows_of
 
 
 @pytest.fixture(scope="module")
-def rows(request: pytest.FixtureRequest, bench: Bench, quiet: None) -> Iterator[Rows]:
+def rows(request: pytest.FixtureRequest, bench: Bench) -> Iterator[Rows]:
     with rows_of(request, bench.folder, in_full=True) as found:
         yield found
 

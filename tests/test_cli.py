@@ -27,7 +27,7 @@ from harness import cli, cluster, commands, config, devices, host, results, run
 from harness.devices import Place
 from harness.judge import baseline, toolchain
 from harness.judge.baseline import Baseline
-from harness.records import COLUMNS, Status
+from harness.records import COLUMNS
 
 BROKEN = "class ModelNew(:\n"  # settled by its text alone: no worker is needed
 WRONG = HONEST.replace("mean(dim=1)", "sum(dim=1)")
@@ -588,14 +588,8 @@ def test_building_alone_says_built_and_runs_nothing(command: Command, house: Hou
     assert not house.output.exists()
 
 
-@pytest.mark.parametrize("cuda_solution", [("mse", "solutions/mse/cuda.py")], indirect=True)
-def test_a_shipped_cuda_solution_builds_without_a_gpu(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cuda_solution: Any
-) -> None:
-    assert cuda_solution.row.verdict.status is Status.BUILT, cuda_solution.row.verdict
-    monkeypatch.setattr(
-        run, "Request", functools.partial(run.Request, cache_dir=cuda_solution.cache)
-    )
+@pytest.mark.usefixtures("needs_nvcc")
+def test_a_shipped_cuda_solution_builds_without_a_gpu(command: Command, tmp_path: Path) -> None:
     arguments = ("--problem", "mse", "--solution", "cuda", "--build-only", "--json")
     done = command(*arguments, "--output", str(tmp_path / "x.csv"))
     assert [(row["status"], row["message"]) for row in done.rows] == [

@@ -58,6 +58,8 @@ def test_no_two_evaluations_share_a_file(tmp_path: Path) -> None:
         gzip.compress(json.dumps({"timings": {"forward": {"epochs": 3}}}).encode()),
         gzip.compress(b"{" * 100)[:-9],
     ],
+    # Compressed bytes hold the time of day, and names of tests may not.
+    ids=["nothing", "no gzip", "empty", "a list", "timings in a list", "a number of epochs", "cut"],
 )
 def test_a_file_of_other_content_holds_no_samples(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.json.gz"

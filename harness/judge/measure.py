@@ -24,6 +24,7 @@ from harness.judge.sandbox import Worker, WorkerLied, claimed
 from harness.judge.stopwatch import Examiner, Inputs
 from harness.mixing import Renewal
 from harness.records import Block, Epoch, Timing
+from harness.wording import counted
 
 MIN_CUDA_UNIT_MS = 0.1  # where a unit begins and ends is known to a tenth of a microsecond or two
 MIN_CPU_UNIT_MS = 0.5
@@ -238,7 +239,7 @@ class _Course:
         """What an epoch's answer claims."""
         if len(answer["blocks"]) != self.steps.blocks:
             count = len(answer["blocks"])
-            raise WorkerLied(f"{count} blocks were answered, {self.steps.blocks} ordered")
+            raise WorkerLied(f"{counted(count, 'block')} answered, {self.steps.blocks} ordered")
         kept: list[Block] = []
         disturbed: list[Block] = []
         for claim in answer["blocks"]:

@@ -193,6 +193,8 @@ class Builder:
         folder = Path(tempfile.mkdtemp(prefix="building-", dir=self.cache))
         try:
             made = headers.lean_call(call, lean.values(), folder) if lean else call
+            # Torch adds its part to the very lists that it gets: each attempt gets its own.
+            made = {k: list(v) if isinstance(v, list) else v for k, v in made.items()}
             module = build(**(made | {"build_directory": str(folder), "verbose": False}))
         except Exception as error:
             log = str(error)

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import torch
+from support import ROOT, constant
 from torch.utils import cpp_extension
 
 from harness.judge import toolchain
@@ -104,6 +105,27 @@ def test_whatever_fails_lean_is_built_against_torchs_headers(
     assert len(list(tmp_path.iterdir())) == 1, "a failed attempt leaves nothing"
 
 
+def test_what_torch_adds_to_lists_in_one_attempt_is_not_in_the_next(tmp_path: Path) -> None:
+    seen = []
+
+    class Adding(Fake):
+        """Adds to every list that it gets, as torch's does to those of sources."""
+
+        def __call__(self, name: str, *sources: Any, **call: Any) -> ModuleType:
+            lists = {key: value for key, value in call.items() if isinstance(value, list)}
+            seen.append({key: list(value) for key, value in lists.items()})
+            for value in lists.values():
+                value.append("PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {}")
+            return super().__call__(name, *sources, **call)
+
+    own = {"cpp_sources": ["int f();"], "cuda_sources": ["int f() {}"], "functions": ["f"]}
+    kept = {key: list(value) for key, value in own.items()}
+    record = build(Adding(lean=compile_error("no")), tmp_path, **own)
+    assert record.headers == "torch"
+    assert [{key: lists[key] for key in own} for lists in seen] == [kept, kept]
+    assert own == kept, "nor is anything of it in the solution's"
+
+
 def test_what_fails_with_both_is_told_in_torchs_words_at_the_authors_line(tmp_path: Path) -> None:
     fake = Fake(
         lean=compile_error("main.cpp:3:1: error: the lean one"),
@@ -182,8 +204,18 @@ std::string refusal() {
   return "none";
 }
 """
-#: The same, and what the lean headers lack.
-WITH_MODULES = FACTORIES + "torch::Tensor further(torch::Tensor x) { return torch::nn::ReLU()(x); }"
+#: What the lean headers lack.
+MODULES = "torch::Tensor further(torch::Tensor x) { return torch::nn::ReLU()(x); }"
+
+
+def shipped() -> str:
+    """The C++ solutions of this repository, each in a namespace of its own, in one text: torch's
+    headers take most of the time."""
+    files = sorted((ROOT / "solutions").glob("*/cpp.py"))
+    texts = {file.parent.name: constant(file, "CPP_SOURCE") for file in files}
+    lines = [line for text in texts.values() for line in text.splitlines()]
+    spaces = [f"namespace {name} {{\n{text}\n}}" for name, text in texts.items()]
+    return "\n".join([*(line for line in lines if line.startswith("#include")), *spaces])
 
 
 def traits(tensor: torch.Tensor) -> tuple[Any, ...]:
@@ -193,11 +225,17 @@ def traits(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 def test_factories_are_torchs_own_and_what_is_lacking_falls_back(tmp_path: Path) -> None:
+    """Torch's own headers get the shipped solutions too, which are run as built with lean ones."""
     made = Builder(cache=tmp_path, salt="s", lean=True)
     made.install()
     load: Callable[..., Any] = cpp_extension.load_inline
     lean = load("lean", FACTORIES, functions=["made", "refusal"])
-    full = load("full", WITH_MODULES, functions=["made", "refusal", "further"])
+    full = load(
+        "full",
+        [MODULES, FACTORIES, shipped()],
+        functions=["made", "refusal", "further"],
+        extra_cflags=["-Wfatal-errors"],  # the lean attempt ends where it begins to fail
+    )
     assert [record.headers for record in made.records] == ["lean", "torch"]
     assert full.further(torch.tensor([-1.0, 1.0])).tolist() == [0.0, 1.0]
     ours, torchs = lean.made(), full.made()

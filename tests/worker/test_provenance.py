@@ -8,13 +8,14 @@ import sys
 import threading
 import time
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
 
-from harness.worker import building
+from harness.worker import building, provenance
 from harness.worker.provenance import bare_name, native_calls, own_share, triton_kernels
 
 
@@ -25,20 +26,30 @@ def test_calls_into_built_modules_are_counted_and_others_are_not() -> None:
     assert native_calls(lambda: None, [math]) == (0, None)
 
 
-def test_the_share_is_of_the_time_in_native_functions() -> None:
-    data = bytes(1 << 22)
+def test_the_share_is_of_the_time_in_native_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that stands still but for `spend`: no other process takes part in it."""
+    now_ns = [0]
+    monkeypatch.setattr(provenance, "_clock", lambda: now_ns[0])
 
-    def mostly_the_library() -> None:
-        math.sqrt(4)
-        zlib.crc32(data)
+    def spend(ns: int) -> int:
+        now_ns[0] += ns
+        return ns
 
-    def mostly_own() -> None:
-        zlib.crc32(data)
-        functools.reduce(lambda a, b: zlib.crc32(data), [0, 1])  # within a native one
-        len("x")
+    def own(ns: int) -> None:
+        functools.reduce(lambda _, ns: spend(ns), [0, ns])
 
-    assert 0 < (native_calls(mostly_the_library, [math])[1] or 0.0) < 0.01
-    assert 0.9 < (native_calls(mostly_own, [zlib])[1] or 0.0) <= 1
+    def librarys(work: Callable[[int], object], ns: int) -> None:
+        max([ns], key=lambda ns: work(ns) or ns)
+
+    def share(call: Callable[[], object]) -> float | None:
+        return native_calls(call, [functools])[1]
+
+    assert share(lambda: (own(1), librarys(spend, 99))) == 0.01
+    assert share(lambda: (own(99), librarys(spend, 1))) == 0.99
+    assert share(lambda: (own(99), librarys(own, 1))) == 1.0, "also within a native one"
+    nested = functools.partial(functools.reduce, lambda _, ns: own(ns), [0, 50])
+    assert share(lambda: (nested(), librarys(spend, 50))) == 0.5, "no time counts twice"
+    assert share(lambda: (own(1), spend(99))) == 1.0, "Python's own time is nobody's"
 
 
 def test_a_function_that_waits_for_its_own_threads_is_at_work() -> None:
