@@ -1,7 +1,7 @@
 """More blocks are answered than were ordered.
 
 expect: rejected
-says: blocks were answered
+says: blocks answered
 defence: what is answered is what was ordered
 """
 
