@@ -139,6 +139,20 @@ def time_mode(
         minima=not cuda,
         examiner=examiner,
     )
+
+    def read(asks: Callable[[stopwatch.Reading], bool]) -> stopwatch.Reading:
+        return stopwatch.read(
+            worker,
+            mode,
+            course.inputs,
+            call_ms=max(ms.values()),
+            device=device,
+            timeout_s=settings.call_timeout_s,
+            examiner=examiner,
+            asks=asks,
+        )
+
+    early: stopwatch.Reading | None = None
     began = time.monotonic()
     with Monitor(device) as monitor:
         while True:
@@ -147,6 +161,9 @@ def time_mode(
             note(f"{mode}: epoch {len(timing.epochs)}")
             if enough(timing, steps, settings, time.monotonic() - began):
                 break
+            if early is None and clocked and examiner is None and not cuda:
+                # One that others have disturbed would let any claim pass: the better of two, apart.
+                early = read(lambda reading: False)
 
     def with_reading(reading: stopwatch.Reading) -> Timing:
         return dataclasses.replace(
@@ -161,16 +178,9 @@ def time_mode(
     flags = (*timing.flags, *((UNSTABLE,) if unsettled else ()))
     if not clocked:
         return dataclasses.replace(timing, flags=flags)
-    reading = stopwatch.read(
-        worker,
-        mode,
-        course.inputs,
-        call_ms=max(ms.values()),
-        device=device,
-        timeout_s=settings.call_timeout_s,
-        examiner=examiner,
-        asks=lambda reading: not settings.quick and asks(with_reading(reading)),
-    )
+    reading = read(lambda reading: not settings.quick and asks(with_reading(reading)))
+    if early is not None and early.call_ms < reading.call_ms:
+        reading = early
     return dataclasses.replace(with_reading(reading), flags=flags)
 
 
