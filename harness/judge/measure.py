@@ -26,7 +26,7 @@ from harness.mixing import Renewal
 from harness.records import Block, Epoch, Timing
 from harness.wording import counted
 
-MIN_CUDA_UNIT_MS = 0.1  # where a unit begins and ends is known to a tenth of a microsecond or two
+MIN_CUDA_UNIT_MS = 0.1  # what a unit holds beside its calls is known to half a microsecond or so
 MIN_CPU_UNIT_MS = 0.5
 MAX_SETS = 64
 MAX_CPU_SETS = 256

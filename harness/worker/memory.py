@@ -52,7 +52,7 @@ def peak(instance: Instance, side: Side, mode: str, seed: int, base_bytes: int) 
     gc.collect()
     if cuda:
         return _of_the_allocator(lambda: side.run(mode, calls, None), base_bytes)
-    _trim_heap()
+    trim_heap()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         kept = side.run(mode, calls, None)
     del kept
@@ -78,7 +78,7 @@ def _of_the_allocator(call: Callable[[], Any], base_bytes: int) -> Peak:
     return Peak(used_mib=(used_bytes - base_bytes) / MIB, held_mib=held_bytes / MIB)
 
 
-def _trim_heap() -> None:
+def trim_heap() -> None:
     """What is free goes back, so that what the judge sees is what is in use (glibc)."""
     if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
         trim(0)

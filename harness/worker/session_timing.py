@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import gc
 from typing import Any
 
 import torch
 
-from harness.worker import meters, timing
+from harness.worker import memory, meters, timing
 from harness.worker.session_state import Answer, State
 
 
@@ -83,6 +81,5 @@ class TimingOrders(State):
         gc.collect()
         if torch.cuda.is_initialized():
             torch.cuda.empty_cache()
-        with contextlib.suppress(AttributeError):  # glibc's: what its heap keeps is not held
-            ctypes.CDLL(None).malloc_trim(0)
+        memory.trim_heap()
         return {}, {}
