@@ -98,10 +98,10 @@ def fast(samples: Sequence[Sequence[float]]) -> float:
 def fastest(values: Sequence[float]) -> float:
     """Mean of the least `FASTEST` of `values`, one of them at least. Raises `ValueError` for none.
 
-    For times to which others add and from which nobody takes. Of A/A tests on two cores with up to
-    four other processes, the log ratio of these means was off by 1.3 to 2.0 % rms; that of medians
-    by 1.2 to 60 %, of the least alone by 2 to 5 %, the mean over blocks of the log ratio of the
-    faster of two units by 1.2 to 22 %.
+    For times to which others add and from which nobody takes. Of A/A tests of one thread on two
+    cores with up to four other processes, the log ratio of these means was off by 1.3 to 2.0 % rms;
+    that of medians by 1.2 to 60 %, of the least alone by 2 to 5 %, the mean over blocks of the log
+    ratio of the faster of two units by 1.2 to 22 %.
     """
     if not values:
         raise ValueError("no values to average")
