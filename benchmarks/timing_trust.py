@@ -301,7 +301,8 @@ def make_cells(device: devices.Device, durations: list[float]) -> list[Cell]:
         find_truth(cell)
         named = f"{cell.mode} {cell.target_ms} ms x{cell.effect}"
         truth, error = cell.truth
-        print(f"{named}: {cell.actual_ms:.5f} ms, truth {truth:.5f} +- {error:.5f}", flush=True)
+        told = f"{cell.actual_ms:.5f} ms, truth {truth:.5f} +- {error:.5f}"
+        print(f"{named}: {told}, {1e3 * cell.overhead_ms:.2f} us a unit taken off", flush=True)
     return cells
 
 
@@ -336,7 +337,8 @@ def table(cells: list[Cell]) -> pd.DataFrame:
 
 def _row(cell: Cell, method: str, estimates: list[float]) -> dict[str, Any]:
     truth, error = cell.truth
-    off = sorted(abs(e / truth - 1) * 100 for e in estimates)
+    signed = [(e / truth - 1) * 100 for e in estimates]
+    off = sorted(map(abs, signed))
     own = method == "harness"
     return {
         "device": cell.device.name,
@@ -348,6 +350,7 @@ def _row(cell: Cell, method: str, estimates: list[float]) -> dict[str, Any]:
         "truth_error_percent": round(100 * error, 3),
         "method": method,
         "runs": len(off),
+        "bias_percent": round(statistics.fmean(signed), 3),
         "rms_percent": round(math.sqrt(statistics.fmean(x * x for x in off)), 3),
         "p95_percent": round(off[math.ceil(0.95 * len(off)) - 1], 3),
         "max_percent": round(off[-1], 3),

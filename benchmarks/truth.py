@@ -1,11 +1,16 @@
 """The true ratio of two sides' times, found without the harness's clock: long batches.
 
-A batch is many units in a row and no clock between them. As in a unit of the harness, the caches
-are filled with other data, then each of n input sets is called once; the same batch with one null
+Both sides call the same kernels on the same data; one of them only waits for more cycles. So their
+difference is the same whether caches are cold or warm, and is found in rows of calls with no clock
+between them. What a call takes in all does depend on the caches; it is found in batches: as in a
+unit of the harness, the caches are filled with other data, then each of n input sets is called
+once, and what the calls return is kept until all have been made; the same batch with one null
 kernel in place of the calls is subtracted, and what a null kernel takes in a row of them is added.
-Warm batches of the same calls would not do: what is cold costs a call of two kernels 1 us more
-(H200), which is 1.5 % of the ratio of 13 us to 8 us. Nor would batches of nothing but the filling
-be subtracted rightly: the step from it to the first call is 1 us too.
+Inputs lie elsewhere each time.
+
+How long the filling takes depends a little on what precedes it, so a batch tells a unit's calls to
+half a microsecond, which is a part of `error`. A ratio of two such batches was up to 0.4 % off,
+differently in each process (H200).
 """
 
 from __future__ import annotations
@@ -27,30 +32,33 @@ from harness.worker.timing import Timer
 MAX_LAUNCHES = 1000  # that one gate is asked to hold back
 LAUNCHES = {"forward": 2, "forward_backward": 8}  # of one call, about
 BATCH_MS = 15.0
+BATCH_ERROR_MS = 0.25e-3  # a batch's standard error for a unit's calls, see above
 NULL = Side("null", meters.Null())
 NULL_CALLS, NULL_UNITS = 400, 5
 
 
 @dataclass(kw_only=True)
 class Truth:
-    """What batches of both sides gave so far: ratios, and milliseconds of the candidate's call."""
+    """What rows and batches gave so far: by how many milliseconds a call of the reference takes
+    longer, and how many one of the candidate's takes."""
 
     timer: Timer
     mode: str
-    ratios: list[float] = field(default_factory=list)
+    longer_ms: list[float] = field(default_factory=list)
     each_ms: list[float] = field(default_factory=list)
+    _calls: int = 1
     _units: int = 0
     _null_ms: float = 0.0
 
     def __post_init__(self) -> None:
-        self._renew(1)
+        self._renew()
         sides = (self.timer.reference, self.timer.candidate)
         ms = {
             side.name: statistics.median(self._insist(side, self.timer.sets) for _ in range(10))
             for side in sides
         }
-        calls = plan(ms, cuda=True, settings=Settings()).sets
-        self._renew(calls)
+        self._calls = plan(ms, cuda=True, settings=Settings()).sets
+        self._renew()
         few, many = (
             statistics.median(
                 self._insist(NULL, [self._null_calls] * count) for _ in range(NULL_UNITS)
@@ -58,61 +66,74 @@ class Truth:
             for count in (1, NULL_CALLS + 1)
         )
         self._null_ms = (many - few) / NULL_CALLS
-        held = MAX_LAUNCHES // (LAUNCHES[self.mode] * calls + 1)
-        self._units = max(1, min(held, math.ceil(BATCH_MS / (min(ms.values()) * calls))))
+        held = MAX_LAUNCHES // (LAUNCHES[self.mode] * self._calls + 1)
+        self._units = max(1, min(held, math.ceil(BATCH_MS / (min(ms.values()) * self._calls))))
 
     @property
     def ratio(self) -> float:
-        """Reference over candidate: the median."""
-        return statistics.median(self.ratios)
+        """Reference over candidate."""
+        return 1 + statistics.median(self.longer_ms) / statistics.median(self.each_ms)
 
     @property
     def error(self) -> float:
         """Standard error of `ratio`, relative."""
-        spread = statistics.stdev(self.ratios) if len(self.ratios) > 1 else math.inf
-        return 1.25 * spread / math.sqrt(len(self.ratios)) / self.ratio
+        each_ms, share = statistics.median(self.each_ms), self.ratio - 1
+        doubt_ms = math.hypot(_error(self.each_ms), BATCH_ERROR_MS / self._calls)
+        return math.hypot(_error(self.longer_ms), share * doubt_ms) / each_ms / self.ratio
 
     def look(self) -> None:
-        """Six batches more: A, null, B, B, null, A."""
-        order = ("reference", "null", "candidate", "candidate", "null", "reference")
+        """Six rows and batches more."""
+        self._renew()
         while True:
-            took = {"reference": 0.0, "candidate": 0.0, "null": 0.0}
+            took = {"reference": 0.0, "candidate": 0.0, "batch": 0.0, "null": 0.0}
             try:
-                for name in order:
-                    took[name] += self._batch_ms(name)
+                for name in ("batch", "reference", "candidate", "candidate", "reference", "null"):
+                    took[name] += self._take_ms(name)
                 break
             except meters.HostBound:  # more launches than one gate holds back
                 self._units = max(1, self._units // 2)
-        without = took["null"] - 2 * self._units * self._null_ms
-        a, b = (took[name] - without for name in ("reference", "candidate"))
-        self.ratios.append(a / b)
-        self.each_ms.append(b / 2 / self._units / len(self.timer.sets))
+        count = self._units * len(self.timer.sets)
+        self.longer_ms.append((took["reference"] - took["candidate"]) / 2 / count)
+        without = took["null"] - self._units * self._null_ms
+        self.each_ms.append((took["batch"] - without) / count)
 
-    def _renew(self, calls: int) -> None:
-        seeds = list(range(1, calls + 2))
-        self.timer.renew(self.mode, seeds, seeds[1:], random.Random(1), mix_seed=1)
+    def _renew(self) -> None:
+        seeds = list(range(1, self._calls + 2))
+        self.timer.renew(self.mode, seeds, seeds[1:], random.Random(), mix_seed=1)
 
     @property
     def _null_calls(self) -> CallSet:
-        return CallSet(inputs=[torch.zeros(1, device="cuda")], leaves={}, grad_seed=0)
+        zero = torch.zeros(1, device=self.timer.instance.device)
+        return CallSet(inputs=[zero], leaves={}, grad_seed=0)
 
     def _insist(self, side: Any, sets: list[CallSet]) -> float:
         mode = "forward" if side.name == NULL.name else self.mode
         return meters.insist(self.timer.meter, side, mode, sets).ms
 
-    def _batch_ms(self, name: str) -> float:
-        sides = {side.name: side for side in (self.timer.reference, self.timer.candidate, NULL)}
+    def _take_ms(self, name: str) -> float:
+        """A row of calls of either side, or a batch of the candidate's calls or of null kernels."""
+        sides = {"reference": self.timer.reference, "null": NULL}
+        side: Any = sides.get(name, self.timer.candidate)
         unit = [self._null_calls] if name == "null" else self.timer.sets
-        batch = _Batch(self.timer.meter, sides[name], every=len(unit))
-        return self._insist(batch, unit * self._units)
+        if name in ("batch", "null"):
+            side = _Batch(self.timer.meter, side, every=len(unit))
+        return self._insist(side, unit * self._units)
+
+
+def _error(samples: list[float]) -> float:
+    """Standard error of the median of `samples`."""
+    spread = statistics.stdev(samples) if len(samples) > 1 else math.inf
+    return 1.25 * spread / math.sqrt(len(samples))
 
 
 class _Batch:
-    """In place of a side: before every n-th call the caches are filled with other data."""
+    """In place of a side: before every n-th call the caches are filled with other data. What the
+    calls since then returned is kept, as a unit keeps it: each writes to memory of its own."""
 
     def __init__(self, meter: Any, side: Side, *, every: int) -> None:
         self.name = side.name
         self._meter, self._side, self._every, self._made = meter, side, every, 0
+        self._kept: list[Any] = []
 
     def prepare(self, mode: str, calls: CallSet) -> Any:
         self._made = 0
@@ -120,6 +141,7 @@ class _Batch:
 
     def run(self, mode: str, calls: CallSet, prepared: Any) -> None:
         if self._made % self._every == 0:
+            self._kept.clear()
             self._meter.flush()
         self._made += 1
-        self._side.run(mode, calls, prepared)
+        self._kept.append(self._side.run(mode, calls, prepared))

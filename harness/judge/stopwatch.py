@@ -168,9 +168,9 @@ class _Order:
 
 @dataclass(frozen=True, kw_only=True)
 class _Taken:
-    """One reading of `calls` calls, fewer than were ordered where their outputs are large: `span_s`
-    from the order to all samples, of which `counted_s` counts; whether processor time is
-    `known`."""
+    """One reading of `calls` calls, fewer than were ordered where outputs are large or calls take
+    longer than was claimed: `span_s` from the order to all samples, of which `counted_s` counts;
+    whether processor time is `known`."""
 
     calls: int
     span_s: float

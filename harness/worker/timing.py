@@ -28,6 +28,7 @@ from harness.worker.pool import Pool, bytes_of, memory_bytes
 
 RETURNED_SHARE = 1 / 16  # of the device's memory: outputs of calls by the judge's clock,
 FREE_SHARE = 1 / 2  # and no more than this of what is free (CUDA)
+STOPWATCH_S = 0.5  # a reading's passes end by then: calls may take far longer than was claimed
 KEEP_BYTES = 64 << 20  # outputs kept per epoch for the judge to choose from
 RETURN_BYTES = 1 << 30  # up to this much memory goes back to the driver between epochs
 WALL_CALLS = 20  # calls of the ungated wall-clock estimate, at most
@@ -190,19 +191,20 @@ class Timer:
         """Calls of the candidate that the judge times, on values that follow from `mix_seed`:
         whole new ones, or with `touch` new ones in part, which leaves more of the time to the call.
 
-        What they return is kept for `samples`; where that gets large, after fewer passes. With
+        What they return is kept for `samples`; where that gets large, or the passes take long, it
+        ends after fewer. With
         `seeded` each call begins from the seed of the first draw of its values, so that what it
         draws itself can be drawn again.
         """
         self.mix_seed, self.number = mix_seed, 0
         self.returned, held_bytes = [], 0
-        most_bytes = _room_bytes(self.instance.device)
+        most_bytes, began = _room_bytes(self.instance.device), time.monotonic()
         for _ in range(passes):
             self.touch() if touch else self.refresh()
             one = self._returned(mode, seeded=seeded)
             self.returned += one
             held_bytes += (one_bytes := bytes_of(one))
-            if held_bytes + one_bytes > most_bytes:
+            if held_bytes + one_bytes > most_bytes or time.monotonic() - began > STOPWATCH_S:
                 return
 
     def samples(self, seed: int) -> Any:

@@ -256,6 +256,14 @@ def test_of_large_outputs_a_reading_keeps_a_part(monkeypatch: pytest.MonkeyPatch
         assert len(of.returned) == 2 * passes
 
 
+def test_of_calls_that_last_a_reading_makes_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = timer([])
+    epoch(of, seeds=[8, 9, 7], grad_seeds=[3, 4])
+    monkeypatch.setattr(timing, "STOPWATCH_S", 0.0)  # which one pass exceeds
+    of.stopwatch("forward", mix_seed=70, passes=5, touch=False)
+    assert len(of.samples(5)) == 2  # a whole pass
+
+
 SHARED = """
 import torch
 
