@@ -158,6 +158,7 @@ class _Baselines:
                     renewal=self.subject.renewal,
                     overhead_ms=self.found.overhead_ms,
                     clocked=name == EAGER,  # no claim is held against another's
+                    warm=bool(timings),
                     asks=lambda timing: name == EAGER and clock.blind(timing, kind),
                     note=lambda text: self.note(f"{name}, {text}"),
                 )

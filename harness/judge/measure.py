@@ -35,8 +35,9 @@ MAX_CPU_SETS = 256
 CUDA_EPOCH_MS = 60.0
 CPU_EPOCH_MS = 100.0
 WARM_CALLS = 6
-WARM_S = {"cuda": 0.3, "cpu": 0.1}  # a side, at least
-QUICK_SHARE = 0.3  # of the former and of the warm-up, for a quick look on a GPU
+WARM_S = {"cuda": 0.3, "cpu": 0.1}  # a side, at least, until clocks and caches have settled
+WARM_SHARE = 0.3  # of it, where the worker has just timed another mode
+QUICK_SHARE = 0.3  # of an epoch and of the warm-up, for a quick look on a GPU
 LAUNCH_BOUND_RATIO = 1.5  # wall over device time
 #: Of shorter calls it is not the same share that is resolved, but the same time: one of 4 us varied
 #: by some 0.3 us on an H200.
@@ -102,6 +103,7 @@ def time_mode(
     overhead_ms: float = 0.0,
     examiner: Examiner | None = None,
     clocked: bool = True,
+    warm: bool = False,
     asks: Callable[[Timing], bool] = lambda timing: False,
     note: Callable[[str], None] = lambda text: None,
 ) -> Timing:
@@ -111,22 +113,23 @@ def time_mode(
     where no solution was loaded. `examiner` gets to see timed calls that are chosen after they
     have been made. `clocked`: whether the judge's clock is read, too; `asks`: whether, by what it
     says (`stopwatch_ms`), it is to be found out how long the device was busy; not for a quick look.
+    `warm`: whether the worker has just timed another mode.
     Raises as `Worker.ask` does, and whatever `examiner` raises.
     """
     cuda = device.type == "cuda"
     note(f"{mode}: warm-up")
-    warm = worker.ask(
+    estimates = worker.ask(
         "warm_up",
         timeout_s=settings.call_timeout_s,
         mode=mode,
         seed=secrets.randbits(48),
         calls=WARM_CALLS,
-        seconds=WARM_S[device.type] * _share(settings),
+        seconds=WARM_S[device.type] * (WARM_SHARE if warm else _share(settings)),
         mix=renewal.mix,
     ).body["answer"]
     with claimed():
-        ms, wall_ms = _pair(warm["ms"]), _pair(warm["wall_ms"])
-        gated = cuda and not warm["host_bound"]
+        ms, wall_ms = _pair(estimates["ms"]), _pair(estimates["wall_ms"])
+        gated = cuda and not estimates["host_bound"]
     steps = plan(ms, cuda=cuda, settings=settings)
     flags = _host_flags(ms, wall_ms, gated=gated, cuda=cuda)
     course = _Course(

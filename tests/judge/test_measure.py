@@ -223,6 +223,18 @@ def test_a_side_that_is_mostly_event_pair_is_flagged_and_stays_positive() -> Non
     assert measure.BELOW_RESOLUTION in found.flags
 
 
+@pytest.mark.parametrize("dev", [CPU, GPU])
+def test_what_has_just_timed_another_mode_is_warmed_up_for_less(dev: Device) -> None:
+    def seconds(**options: Any) -> float:
+        worker = Fake()
+        timing(worker, dev, **options)
+        (one,) = (arguments for order, arguments in worker.orders if order == "warm_up")
+        return float(one["seconds"])
+
+    assert seconds() == measure.WARM_S[dev.type]
+    assert 0 < seconds(warm=True) < seconds()
+
+
 def test_a_host_bound_side_is_flagged() -> None:
     bound = Fake(bend=lambda order, a: a | {"host_bound": True} if order == "warm_up" else a)
     assert timing(bound, GPU).flags == (measure.HOST_BOUND,)
