@@ -33,6 +33,7 @@ from harness.judge import build, lint, profiling, toolchain
 from harness.judge import evaluate as judge
 from harness.judge.baseline import Baseline
 from harness.judge.build import Build
+from harness.judge.case import Opened
 from harness.judge.profiling import Kernel, Profile
 from harness.judge.rows import Findings
 from harness.judge.subject import Subject
@@ -109,6 +110,7 @@ def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run, "open_case", case)
+    monkeypatch.setattr(Opened, "__call__", lambda opened, *told: case(*told))
     built = Build(verdict=make(status=Status.BUILT).verdict, found=Findings(), total_s=1.0)
     monkeypatch.setattr(
         judge, "evaluate", lambda case, solution, note, **_: (_row(case, solution), {})
@@ -224,7 +226,7 @@ def reward(monkeypatch: pytest.MonkeyPatch) -> Callable[[Row], float]:
     exec(compile(text[1], "docs/python.md", "exec"), space)
 
     def of(row: Row) -> float:
-        monkeypatch.setattr(harness, "evaluate", lambda problem, answer: row, raising=False)
+        monkeypatch.setattr(harness.Judge, "evaluate", lambda judge, problem, answer: row)
         value: float = space["reward"]("p", "a")
         return value
 
