@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from harness.mixing import Mix, mixes, sample, touches
+from harness.mixing import Mix, mixes, sample, touches, whole
 from harness.problem import Instance
 from harness.trees import map_tensors, stack, walk_tensors
 from harness.worker.calls import CallSet, Side, plain
@@ -167,9 +167,14 @@ class Timer:
         assert self.pool is not None
         self.number += 1
         seeds = self.pool.seeds
-        self.held = mixes(self.mix_seed + self.number, seeds, len(self.sets), mix=self.mix)
-        self.pool.fill(self.held)
-        for calls, (_, mix) in zip(self.sets, self.held, strict=True):
+        self._hold(mixes(self.mix_seed + self.number, seeds, len(self.sets), mix=self.mix))
+
+    def _hold(self, held: list[tuple[int, Mix]]) -> None:
+        """Write the values of `held` over those of the input sets."""
+        assert self.pool is not None
+        self.held = held
+        self.pool.fill(held)
+        for calls, (_, mix) in zip(self.sets, held, strict=True):
             calls.renew_grads(mix.grads)
 
     def touch(self) -> None:
@@ -179,6 +184,34 @@ class Timer:
         before, seeds = self.held, self.pool.seeds
         self.held = touches(self.mix_seed + self.number, before, seeds)
         self.pool.touch(before, self.held)
+
+    def unseen(self, mode: str, *, seeds: list[int], mix_seed: int) -> dict[str, float]:
+        """One unit of each side where the last ones were, on draws of `seeds`, one for each set, of
+        which the candidate, that is the first, has met nothing yet: in units of an epoch rows come
+        again, times other factors. Its outputs are kept as those of unit 0.
+
+        The answer: ms by side; of none where the meter wants a unit to be done again, for then it
+        would not be the first.
+        """
+        self.kept.clear()
+        self.pool = None  # before the next: both may not fit
+        self.pool = Pool(self.instance, seeds)
+        self.pool.serve([calls.inputs for calls in self.sets])
+        self.number, took_ms = 0, {}
+        self._hold(whole(mix_seed, seeds))
+        gc.collect()
+        for side in (self.candidate, self.reference):
+            try:
+                unit = self.meter.unit(side, mode, self.sets)
+            except (GateOpened, HostBound):
+                return {}
+            took_ms[side.name] = unit.ms
+            if side is self.candidate:
+                if bytes_of(unit.outputs) <= _room_bytes(self.instance.device):
+                    # At once: whoever finishes them later has not finished them.
+                    unit.outputs = [map_tensors(torch.clone, plain(one)) for one in unit.outputs]
+                self._keep(unit.outputs)
+        return took_ms
 
     def settle(self, mix_seed: int) -> None:
         """Give every input set the values that `stopwatch` with `touch` then changes in part."""
