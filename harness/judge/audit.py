@@ -177,8 +177,8 @@ RULES: tuple[Rule, ...] = (
     escaped,
     physical_floor,
     cores,
-    unseen,
     stopwatch,
+    unseen,
 )
 
 

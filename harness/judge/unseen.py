@@ -19,7 +19,7 @@ from typing import Any
 from harness.draws import Draw
 from harness.judge.sandbox import Worker, WorkerLied, claimed
 from harness.judge.stopwatch import Examiner, Inputs
-from harness.mixing import whole
+from harness.mixing import Renewal, whole
 from harness.records import Timing
 
 #: The fastest of so many units counts, and the first that is fast enough: where others have a part
@@ -64,14 +64,20 @@ def timed(
                 ),
             )
         if not slower(timing, kind):
-            call = secrets.randbelow(len(seeds))
+            call = secrets.randbelow(len(seeds)) if _any_call(inputs.renewal) else 0
             _, mix = whole(mix_seed, seeds)[call]
             draw = Draw(seed=seeds[call], mix=mix)
-            examiner.reveal(worker, timing.mode, draw, inputs.grad_seeds[call], 0, call)
+            examiner.first(worker, timing.mode, draw, inputs.grad_seeds[call], call)
             return timing
     if timing.unseen_ms is None:
         raise WorkerLied(f"{timing.mode}: no call on values that it had not met could be timed")
     return timing
+
+
+def _any_call(renewal: Renewal) -> bool:
+    """Whether every call of a unit can be made again, not only the first, that began from a seed
+    and from buffers as they were."""
+    return not (renewal.seeded or renewal.restored)
 
 
 def slower(timing: Timing, kind: str) -> bool:

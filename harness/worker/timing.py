@@ -9,6 +9,7 @@ is answered.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import math
 import random
@@ -190,27 +191,33 @@ class Timer:
         which the candidate, that is the first, has met nothing yet: in units of an epoch rows come
         again, times other factors. Its outputs are kept as those of unit 0.
 
-        The answer: ms by side; of none where the meter wants a unit to be done again, for then it
-        would not be the first.
+        What a call draws itself follows in the first one from the seed of its values, as buffers
+        are then what they were. The answer: ms by side; of none where the meter wants a unit to be
+        done again, for then it would not be the first.
         """
         self.kept.clear()
         self.pool = None  # before the next: both may not fit
         self.pool = Pool(self.instance, seeds)
         self.pool.serve([calls.inputs for calls in self.sets])
-        self.number, took_ms = 0, {}
-        self._hold(whole(mix_seed, seeds))
         gc.collect()
+        for side in (self.reference, self.candidate):  # what was just drawn fills the caches
+            with contextlib.suppress(GateOpened, HostBound):
+                self.meter.unit(side, mode, self.sets)
+        self._hold(whole(mix_seed, seeds))
+        self.number, took_ms = 0, {}
         for side in (self.candidate, self.reference):
+            torch.manual_seed(seeds[0])
             try:
                 unit = self.meter.unit(side, mode, self.sets)
             except (GateOpened, HostBound):
                 return {}
             took_ms[side.name] = unit.ms
             if side is self.candidate:
-                if bytes_of(unit.outputs) <= _room_bytes(self.instance.device):
+                outputs = self._with_inputs(unit.outputs)
+                if bytes_of(outputs) <= _room_bytes(self.instance.device):
                     # At once: whoever finishes them later has not finished them.
-                    unit.outputs = [map_tensors(torch.clone, plain(one)) for one in unit.outputs]
-                self._keep(unit.outputs)
+                    outputs = [map_tensors(torch.clone, plain(one)) for one in outputs]
+                self._keep(outputs)
         return took_ms
 
     def settle(self, mix_seed: int) -> None:
@@ -265,17 +272,23 @@ class Timer:
         return min(spans) / 1e6 / len(self.sets)
 
     def _returned(self, mode: str, *, seeded: bool) -> list[Any]:
-        """What a call on each input set returns, and of one that changes its inputs, these."""
+        """What a call on each input set returns, on its own."""
         assert self.pool is not None
         returned: list[Any] = []
         for calls, (first, _) in zip(self.sets, self.held, strict=True):
             if seeded:
                 torch.manual_seed(self.pool.seeds[first])
-            output = self.candidate.run(mode, calls, self.candidate.prepare(mode, calls))
-            if self.candidate.mutates:
-                output = [output, [tensor for _, tensor in walk_tensors(calls.inputs, "")]]
-            returned.append(output)
-        return self._apart(returned)
+            returned.append(self.candidate.run(mode, calls, self.candidate.prepare(mode, calls)))
+        return self._apart(self._with_inputs(returned))
+
+    def _with_inputs(self, outputs: list[Any]) -> list[Any]:
+        """What a call on each input set returned, and of one that changes its inputs, these."""
+        if not self.candidate.mutates:
+            return outputs
+        return [
+            [output, [tensor for _, tensor in walk_tensors(calls.inputs, "")]]
+            for calls, output in zip(self.sets, outputs, strict=True)
+        ]
 
     def renew(
         self,
