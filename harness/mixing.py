@@ -71,6 +71,15 @@ def mixes(seed: int, seeds: list[int], count: int, *, mix: bool) -> list[tuple[i
     return chosen
 
 
+def whole(seed: int, seeds: list[int]) -> list[tuple[int, Mix]]:
+    """For each of `seeds` a call that gets its draw alone, and no other call anything of it."""
+    source = random.Random(seed)
+    return [
+        (number, Mix(seed=own, begin=0.0, end=0.0, grads=source.getrandbits(48)))
+        for number, own in enumerate(seeds)
+    ]
+
+
 def touches(seed: int, before: list[tuple[int, Mix]], seeds: list[int]) -> list[tuple[int, Mix]]:
     """For each call of `before` (as `mixes` gives it) the same draw, factors and gradients, with
     a short stretch of another mixed in: new values for a tenth of the price."""

@@ -33,6 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.passes", "judge.rules"),
     ("judge.baseline",),
     ("judge.measure", "judge.peaks", "judge.limit"),
+    ("judge.unseen",),
     (
         "judge.monitor",
         "judge.stopwatch",

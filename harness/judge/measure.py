@@ -17,7 +17,7 @@ from typing import Any
 
 from harness import stats
 from harness.config import Settings
-from harness.judge import stopwatch
+from harness.judge import stopwatch, unseen
 from harness.judge.device import Device
 from harness.judge.monitor import DROPPED, Monitor
 from harness.judge.sandbox import Worker, WorkerLied, claimed
@@ -184,7 +184,17 @@ def time_mode(
     reading = read(lambda reading: not settings.quick and asks(with_reading(reading)))
     if early is not None and early.call_ms < reading.call_ms:
         reading = early
-    return dataclasses.replace(with_reading(reading), flags=flags)
+    timing = dataclasses.replace(with_reading(reading), flags=flags)
+    if examiner is None:
+        return timing
+    return unseen.timed(
+        worker,
+        timing,
+        course.inputs,
+        kind=device.type,
+        timeout_s=settings.call_timeout_s,
+        examiner=examiner,
+    )
 
 
 def _host_flags(

@@ -9,6 +9,7 @@ is answered.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import math
 import random
@@ -19,7 +20,7 @@ from typing import Any
 
 import torch
 
-from harness.mixing import Mix, mixes, sample, touches
+from harness.mixing import Mix, mixes, sample, touches, whole
 from harness.problem import Instance
 from harness.trees import map_tensors, stack, walk_tensors
 from harness.worker.calls import CallSet, Side, plain
@@ -167,9 +168,14 @@ class Timer:
         assert self.pool is not None
         self.number += 1
         seeds = self.pool.seeds
-        self.held = mixes(self.mix_seed + self.number, seeds, len(self.sets), mix=self.mix)
-        self.pool.fill(self.held)
-        for calls, (_, mix) in zip(self.sets, self.held, strict=True):
+        self._hold(mixes(self.mix_seed + self.number, seeds, len(self.sets), mix=self.mix))
+
+    def _hold(self, held: list[tuple[int, Mix]]) -> None:
+        """Write the values of `held` over those of the input sets."""
+        assert self.pool is not None
+        self.held = held
+        self.pool.fill(held)
+        for calls, (_, mix) in zip(self.sets, held, strict=True):
             calls.renew_grads(mix.grads)
 
     def touch(self) -> None:
@@ -179,6 +185,40 @@ class Timer:
         before, seeds = self.held, self.pool.seeds
         self.held = touches(self.mix_seed + self.number, before, seeds)
         self.pool.touch(before, self.held)
+
+    def unseen(self, mode: str, *, seeds: list[int], mix_seed: int) -> dict[str, float]:
+        """One unit of each side where the last ones were, on draws of `seeds`, one for each set, of
+        which the candidate, that is the first, has met nothing yet: in units of an epoch rows come
+        again, times other factors. Its outputs are kept as those of unit 0.
+
+        What a call draws itself follows in the first one from the seed of its values, as buffers
+        are then what they were. The answer: ms by side; of none where the meter wants a unit to be
+        done again, for then it would not be the first.
+        """
+        self.kept.clear()
+        self.pool = None  # before the next: both may not fit
+        self.pool = Pool(self.instance, seeds)
+        self.pool.serve([calls.inputs for calls in self.sets])
+        gc.collect()
+        for side in (self.reference, self.candidate):  # what was just drawn fills the caches
+            with contextlib.suppress(GateOpened, HostBound):
+                self.meter.unit(side, mode, self.sets)
+        self._hold(whole(mix_seed, seeds))
+        self.number, took_ms = 0, {}
+        for side in (self.candidate, self.reference):
+            torch.manual_seed(seeds[0])
+            try:
+                unit = self.meter.unit(side, mode, self.sets)
+            except (GateOpened, HostBound):
+                return {}
+            took_ms[side.name] = unit.ms
+            if side is self.candidate:
+                outputs = self._with_inputs(unit.outputs)
+                if bytes_of(outputs) <= _room_bytes(self.instance.device):
+                    # At once: whoever finishes them later has not finished them.
+                    outputs = [map_tensors(torch.clone, plain(one)) for one in outputs]
+                self._keep(outputs)
+        return took_ms
 
     def settle(self, mix_seed: int) -> None:
         """Give every input set the values that `stopwatch` with `touch` then changes in part."""
@@ -232,17 +272,23 @@ class Timer:
         return min(spans) / 1e6 / len(self.sets)
 
     def _returned(self, mode: str, *, seeded: bool) -> list[Any]:
-        """What a call on each input set returns, and of one that changes its inputs, these."""
+        """What a call on each input set returns, on its own."""
         assert self.pool is not None
         returned: list[Any] = []
         for calls, (first, _) in zip(self.sets, self.held, strict=True):
             if seeded:
                 torch.manual_seed(self.pool.seeds[first])
-            output = self.candidate.run(mode, calls, self.candidate.prepare(mode, calls))
-            if self.candidate.mutates:
-                output = [output, [tensor for _, tensor in walk_tensors(calls.inputs, "")]]
-            returned.append(output)
-        return self._apart(returned)
+            returned.append(self.candidate.run(mode, calls, self.candidate.prepare(mode, calls)))
+        return self._apart(self._with_inputs(returned))
+
+    def _with_inputs(self, outputs: list[Any]) -> list[Any]:
+        """What a call on each input set returned, and of one that changes its inputs, these."""
+        if not self.candidate.mutates:
+            return outputs
+        return [
+            [output, [tensor for _, tensor in walk_tensors(calls.inputs, "")]]
+            for calls, output in zip(self.sets, outputs, strict=True)
+        ]
 
     def renew(
         self,
