@@ -57,6 +57,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sides",),
     ("results", "samples", "catalog", "footprint", "identity"),
     ("lines", "files", "source", "config"),
+    ("setting_rules",),
     ("worker.__main__", "worker.replay", "worker.preload"),
     ("worker.session",),
     ("worker.session_timing", "worker.session_profiling"),
