@@ -65,7 +65,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("worker.timing", "worker.memory", "worker.nsight"),
     ("worker.meters", "worker.pool"),
     ("worker.calls", "worker.loading", "worker.building"),
-    ("worker.provenance", "worker.capability", "worker.kernels"),
+    ("worker.provenance", "worker.capability", "worker.kernels", "worker.libraries"),
     ("worker.read_kernel",),
     ("worker.faults", "worker.headers", "worker.diagnosis"),
     ("player",),
