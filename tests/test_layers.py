@@ -71,6 +71,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("player",),
     ("binding",),
     ("channel", "problem", "trial", "syntax"),
+    ("encoding",),
     ("draws", "constants"),
     ("mixing",),
     ("trees",),
