@@ -13,6 +13,7 @@ Not covered: a sender that goes on writing into memory which it has shared by IP
 
 from __future__ import annotations
 
+import contextlib
 import json
 import select
 import socket
@@ -102,8 +103,15 @@ class Channel:
         except (BrokenPipeError, ConnectionResetError) as error:
             raise ChannelClosed("the other side is gone") from error
 
-    def receive(self, *, deadline: float | None = None, max_tensor_bytes: int = 1 << 20) -> Message:
+    def receive(
+        self,
+        *,
+        deadline: float | None = None,
+        max_tensor_bytes: int = 1 << 20,
+        shared: bool = False,
+    ) -> Message:
         """The next message. `deadline` is a `time.monotonic()` value; None waits for ever.
+        `shared`: tensors may be memory of the sender's, which it can still write to.
 
         Raises `ChannelTimeout`, `ChannelClosed` or `ChannelError`.
         """
@@ -117,21 +125,24 @@ class Channel:
             layouts = [encoding.layout_of(spec) for spec in specs]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ChannelError(f"not a message: {error!r}") from error
+        if any("ipc" in spec for spec in specs) and not shared:
+            raise ChannelError("a tensor is shared memory, and its bytes were asked for")
         total = sum(nbytes for _, _, nbytes in layouts)
         if not isinstance(body, dict) or not isinstance(encoded, dict):
             raise ChannelError("not a message: body and trees must be objects")
         if total > max_tensor_bytes:
             raise ChannelError(f"{total} bytes of tensors are over the {max_tensor_bytes} allowed")
-        mappings: list[cuda_ipc.Mapping] = []
-        tensors = [
-            self._tensor(spec, layout, deadline, mappings)
-            for spec, layout in zip(specs, layouts, strict=True)
-        ]
-        try:
-            trees = {str(n): encoding.decode(tree, tensors) for n, tree in encoded.items()}
-        except (ValueError, TypeError, OverflowError) as error:
-            raise ChannelError(f"not a tree: {error}") from error
-        return Message(body=body, trees=trees, mappings=mappings)
+        message = Message(body=body)
+        with contextlib.ExitStack() as undo:  # what is mapped by then, if the rest cannot be read
+            undo.callback(message.close)
+            tensors = [
+                self._tensor(spec, layout, deadline, message.mappings)
+                for spec, layout in zip(specs, layouts, strict=True)
+            ]
+            for name, tree in encoded.items():
+                message.trees[str(name)] = _decoded(tree, tensors)
+            undo.pop_all()
+        return message
 
     def readable(self, seconds: float) -> bool:
         """Whether there is something to read, or an end, within `seconds`."""
@@ -177,3 +188,10 @@ class Channel:
             if count == 0:
                 raise ChannelClosed("the other side is gone")
             done += count
+
+
+def _decoded(tree: Any, tensors: list[torch.Tensor]) -> Tree:
+    try:
+        return encoding.decode(tree, tensors)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ChannelError(f"not a tree: {error}") from error

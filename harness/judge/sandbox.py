@@ -139,15 +139,18 @@ class Worker:
         timeout_s: float,
         alone_s: float | None = None,
         max_tensor_bytes: int = 0,
+        ipc: bool = True,
         **arguments: Any,
     ) -> Message:
         """Give one order and wait for its answer, `timeout_s` seconds at most, and no more than
-        `alone_s` without a process that the order has started, such as a compiler.
+        `alone_s` without a process that the order has started, such as a compiler. `ipc`: CUDA
+        memory may come as a handle, so that the worker can still write to what it has answered.
 
         Raises `WorkerFault`, `WorkerTimeout`, `WorkerCrash` or `WorkerLied`.
         """
         # A handle of CUDA memory cannot be opened from another pid namespace: bytes travel then.
-        body = {"order": order, "ipc": max_tensor_bytes > 0 and not self._jailed, **arguments}
+        ipc = ipc and max_tensor_bytes > 0 and not self._jailed
+        body = {"order": order, "ipc": ipc, **arguments}
         return self._exchange(body, timeout_s, max_tensor_bytes, alone_s)
 
     def _exchange(
@@ -163,7 +166,11 @@ class Worker:
             self._channel.send(body | {"nonce": nonce})
             if alone_s is not None:
                 self._await(usual, alone_s, deadline)
-            message = self._channel.receive(deadline=deadline, max_tensor_bytes=max_tensor_bytes)
+            message = self._channel.receive(
+                deadline=deadline,
+                max_tensor_bytes=max_tensor_bytes,
+                shared=bool(body.get("ipc")),
+            )
         except channel.ChannelTimeout:
             self.end()
             raise WorkerTimeout(f"no answer within {timeout_s:g} s") from None
@@ -171,12 +178,9 @@ class Worker:
             raise WorkerCrash(self._obituary()) from None
         except channel.ChannelError as error:
             raise WorkerLied(str(error)) from None
-        if message.body.get("nonce") != nonce:
-            raise WorkerLied("an answer to no order of the judge's")
-        if isinstance(message.body.get("fault"), dict):
-            raise WorkerFault(message.body["fault"])
-        if not isinstance(message.body.get("answer"), dict):
-            raise WorkerLied("an answer without content")
+        if problem := _problem(message.body, nonce):
+            message.close()
+            raise problem
         return message
 
     def _await(self, usual: set[int], alone_s: float, deadline: float) -> None:
@@ -261,6 +265,17 @@ class Worker:
         except subprocess.TimeoutExpired:  # the warden was stopped by its charge
             forkserver.kill_tree(self._process.pid)
             self._process.wait()
+
+
+def _problem(body: dict[str, Any], nonce: str) -> WorkerFault | WorkerLied | None:
+    """What keeps a message from being the answer to the order of `nonce`."""
+    if body.get("nonce") != nonce:
+        return WorkerLied("an answer to no order of the judge's")
+    if isinstance(body.get("fault"), dict):
+        return WorkerFault(body["fault"])
+    if not isinstance(body.get("answer"), dict):
+        return WorkerLied("an answer without content")
+    return None
 
 
 def _fork(server: ForkServer, place: Place) -> _Process | None:
