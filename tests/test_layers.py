@@ -63,6 +63,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("worker.session_timing", "worker.session_profiling"),
     ("worker.session_state",),
     ("worker.timing", "worker.memory", "worker.nsight"),
+    ("worker.input_sets",),
     ("worker.meters", "worker.pool"),
     ("worker.calls", "worker.loading", "worker.building"),
     ("worker.provenance", "worker.capability", "worker.kernels", "worker.libraries"),

@@ -1,10 +1,8 @@
-"""Interleaved timing of two sides: warm-up, blocks, one epoch per order.
+"""Interleaved timing of two sides, one epoch per order; calls that the judge times.
 
 A block is A B B A or B A A B, in units of one side (`meters`). An epoch is K blocks on freshly
-allocated inputs. Before every unit each input set gets values that no call has seen, at the same
-addresses, through raw copies: no version counter tells, so nothing kept from an earlier call is
-right any more. The judge orders each epoch, decides n, K and when to stop, and audits what
-is answered.
+allocated inputs, which get new values before every unit (`input_sets`). The judge orders each
+epoch, decides n, K and when to stop, and audits what is answered.
 """
 
 from __future__ import annotations
@@ -19,18 +17,17 @@ from typing import Any
 
 import torch
 
-from harness.mixing import Mix, mixes, sample, touches
-from harness.problem import Instance
+from harness.mixing import sample
 from harness.trees import map_tensors, stack, walk_tensors
-from harness.worker.calls import CallSet, Side, plain
+from harness.worker.calls import Side
+from harness.worker.input_sets import InputSets
 from harness.worker.meters import GateOpened, HostBound, Meter, Unit, WallMeter
-from harness.worker.pool import Pool, bytes_of, memory_bytes
+from harness.worker.pool import bytes_of, memory_bytes
 
 RETURNED_SHARE = 1 / 16  # of the device's memory: outputs of calls by the judge's clock,
 FREE_SHARE = 1 / 2  # and no more than this of what is free (CUDA)
 STOPWATCH_S = 0.5  # a reading's passes end by then: calls may take far longer than was claimed
 KEEP_BYTES = 64 << 20  # outputs kept per epoch for the judge to choose from
-RETURN_BYTES = 1 << 30  # up to this much memory goes back to the driver between epochs
 WALL_CALLS = 20  # calls of the ungated wall-clock estimate, at most
 WALL_MS = 1.0  # and about as long
 HOST_PASSES = 3
@@ -38,25 +35,17 @@ _monotonic_ns = time.monotonic_ns
 
 
 @dataclass(kw_only=True)
-class Timer:
+class Timer(InputSets):
     """The two sides, and what is kept of the last epoch for the judge to look at.
 
-    `mix`: whether inputs may be mixed of two draws. `kept`: outputs by the number of their unit,
-    which is that of the mixture of values that it ran on. `held`: the mixtures that the input
-    sets hold now. `returned`: outputs of the last calls by the judge's clock.
+    `kept`: outputs by the number of their unit, which is that of the mixture of values that it ran
+    on. `returned`: outputs of the last calls by the judge's clock.
     """
 
-    instance: Instance
     reference: Side
     candidate: Side
     meter: Meter
-    mix: bool = True
     kept: dict[int, list[Any]] = field(default_factory=dict)
-    sets: list[CallSet] = field(default_factory=list)
-    pool: Pool | None = None
-    mix_seed: int = 0
-    number: int = 0
-    held: list[tuple[int, Mix]] = field(default_factory=list)
     returned: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -162,28 +151,28 @@ class Timer:
             except HostBound:
                 self.meter = WallMeter()
 
-    def refresh(self) -> None:
-        """Give every input set values that no call has seen, where its tensors are."""
-        assert self.pool is not None
-        self.number += 1
-        seeds = self.pool.seeds
-        self.held = mixes(self.mix_seed + self.number, seeds, len(self.sets), mix=self.mix)
-        self.pool.fill(self.held)
-        for calls, (_, mix) in zip(self.sets, self.held, strict=True):
-            calls.renew_grads(mix.grads)
+    def renew(
+        self,
+        mode: str,
+        seeds: list[int],
+        grad_seeds: list[int],
+        shuffle: random.Random,
+        *,
+        mix_seed: int,
+    ) -> None:
+        """Draw inputs anew, at other addresses, and call each side once on all of them."""
+        self.kept.clear()
+        self.draw(mode, seeds, grad_seeds, shuffle, mix_seed=mix_seed)
+        for side in shuffle.sample((self.reference, self.candidate), 2):
+            for calls in self.sets:
+                side.run(mode, calls, side.prepare(mode, calls))
 
-    def touch(self) -> None:
-        """The same in part: a short stretch of each input set gets other values."""
-        assert self.pool is not None
-        self.number += 1
-        before, seeds = self.held, self.pool.seeds
-        self.held = touches(self.mix_seed + self.number, before, seeds)
-        self.pool.touch(before, self.held)
-
-    def settle(self, mix_seed: int) -> None:
-        """Give every input set the values that `stopwatch` with `touch` then changes in part."""
-        self.mix_seed, self.number = mix_seed, 0
-        self.refresh()
+    def _keep(self, outputs: list[Any]) -> None:
+        """Keep the outputs of this unit, and of those before it while they are small."""
+        outputs = self.apart(outputs)
+        if self.kept and bytes_of(outputs) * (len(self.kept) + 1) > KEEP_BYTES:
+            self.kept.clear()
+        self.kept[self.number] = outputs
 
     def stopwatch(
         self, mode: str, *, mix_seed: int, passes: int, touch: bool, seeded: bool = False
@@ -191,10 +180,9 @@ class Timer:
         """Calls of the candidate that the judge times, on values that follow from `mix_seed`:
         whole new ones, or with `touch` new ones in part, which leaves more of the time to the call.
 
-        What they return is kept for `samples`; where that gets large, or the passes take long, it
-        ends after fewer. With
-        `seeded` each call begins from the seed of the first draw of its values, so that what it
-        draws itself can be drawn again.
+        What they return is kept for `samples`; where that gets large, or takes long, fewer passes
+        are made. With `seeded` each call begins from the seed of the first draw of its values, so
+        that what it draws itself can be drawn again.
         """
         self.mix_seed, self.number = mix_seed, 0
         self.returned, held_bytes = [], 0
@@ -233,7 +221,6 @@ class Timer:
 
     def _returned(self, mode: str, *, seeded: bool) -> list[Any]:
         """What a call on each input set returns, and of one that changes its inputs, these."""
-        assert self.pool is not None
         returned: list[Any] = []
         for calls, (first, _) in zip(self.sets, self.held, strict=True):
             if seeded:
@@ -242,65 +229,7 @@ class Timer:
             if self.candidate.mutates:
                 output = [output, [tensor for _, tensor in walk_tensors(calls.inputs, "")]]
             returned.append(output)
-        return self._apart(returned)
-
-    def renew(
-        self,
-        mode: str,
-        seeds: list[int],
-        grad_seeds: list[int],
-        shuffle: random.Random,
-        *,
-        mix_seed: int,
-    ) -> None:
-        """Draw inputs anew, at other addresses: behind spacers of random size, in random order.
-
-        Where much is in use, addresses matter little, and the driver would be busy wiping what
-        it gets back while the next units are timed: then the allocator keeps its memory.
-        """
-        self.sets = []
-        self.kept.clear()
-        gc.collect()
-        if self.instance.device.type == "cuda" and torch.cuda.memory_reserved() < RETURN_BYTES:
-            torch.cuda.empty_cache()
-        self.pool = Pool(self.instance, seeds)
-        self.mix_seed, self.number = mix_seed, 0
-        spacers = []
-        placed: dict[int, CallSet] = {}
-        for i in shuffle.sample(range(len(grad_seeds)), len(grad_seeds)):
-            size = shuffle.randrange(1, 1 << 22)
-            spacers.append(torch.empty(size, dtype=torch.uint8, device=self.instance.device))
-            placed[i] = self._place(mode, i, grad_seeds[i])
-        self.sets = [placed[i] for i in range(len(grad_seeds))]
-        self.pool.serve([calls.inputs for calls in self.sets])
-        for side in shuffle.sample((self.reference, self.candidate), 2):
-            for calls in self.sets:
-                side.run(mode, calls, side.prepare(mode, calls))
-
-    def _place(self, mode: str, index: int, grad_seed: int) -> CallSet:
-        """An input set in memory of its own."""
-        assert self.pool is not None
-        inputs = [map_tensors(torch.clone, value) for value in self.pool.values(index)]
-        leaves = self.instance.leaves(inputs) if mode != "forward" else {}
-        for leaf in leaves.values():
-            leaf.requires_grad_(True)
-        return CallSet(inputs=inputs, leaves=leaves, grad_seed=grad_seed, dtype=self.instance.dtype)
-
-    def _keep(self, outputs: list[Any]) -> None:
-        """Keep the outputs of this unit, and of those before it while they are small."""
-        outputs = self._apart(outputs)
-        if self.kept and bytes_of(outputs) * (len(self.kept) + 1) > KEEP_BYTES:
-            self.kept.clear()
-        self.kept[self.number] = outputs
-
-    def _apart(self, outputs: list[Any]) -> list[Any]:
-        """`outputs`, plain; those in copies that share memory with an input, for they would get the
-        values of the next unit."""
-        inputs = {_storage(t) for calls in self.sets for _, t in walk_tensors(calls.inputs, "")}
-        return [
-            map_tensors(lambda t: t.clone() if _storage(t) in inputs else t, plain(output))
-            for output in outputs
-        ]
+        return self.apart(returned)
 
 
 def _room_bytes(device: torch.device) -> float:
@@ -309,7 +238,3 @@ def _room_bytes(device: torch.device) -> float:
     if device.type == "cuda":
         most = min(most, FREE_SHARE * torch.cuda.mem_get_info(device)[0])
     return most
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    return torch.Tensor.untyped_storage(tensor).data_ptr()
