@@ -72,7 +72,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("player",),
     ("binding",),
     ("channel", "problem", "trial", "syntax"),
-    ("encoding",),
+    ("encoding", "problem_file"),
     ("draws", "constants"),
     ("mixing",),
     ("trees",),

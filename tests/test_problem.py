@@ -243,10 +243,18 @@ def test_memory_that_runs_out_is_not_turned_into_another_error() -> None:
         make(source).inputs(Draw(seed=0))
 
 
-@pytest.mark.parametrize("names", ["('y',)", "'x'", "('x', 'yy')"])
+@pytest.mark.parametrize("names", ["('y',)", "['x']", "('x1', 'y')"])
 def test_unknown_grad_inputs_are_named_with_the_arguments(names: str) -> None:
     source = model_file(forward="x1, x2", extra=f"GRAD_INPUTS = {names}")
-    with pytest.raises(ProblemError, match=r"GRAD_INPUTS names .*forward takes \['x1', 'x2'\]"):
+    with pytest.raises(ProblemError, match=r"GRAD_INPUTS names [xy]; forward takes x1, x2$"):
+        make(source)
+
+
+@pytest.mark.parametrize("constant", ["GRAD_INPUTS", "VARIATIONS"])
+@pytest.mark.parametrize("names", ["5", "'signs'", "[['signs']]", "{'signs': 1}", "True"])
+def test_what_lists_no_names_is_told_with_an_example(constant: str, names: str) -> None:
+    source = model_file(forward="signs", extra=f"{constant} = {names}")
+    with pytest.raises(ProblemError, match=rf"{constant} must be names, such as \(\"\w+\",\)"):
         make(source)
 
 
