@@ -78,6 +78,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("trees",),
     ("meanings",),
     ("cuda_ipc", "records", "dispatch"),
+    ("timings",),
     ("arguments", "slots", "backlog", "devices"),
     ("stats", "errors", "cpu", "findings", "wire", "nvml", "wording"),
     ("__init__", "judge.__init__", "worker.__init__"),
