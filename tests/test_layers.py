@@ -12,7 +12,7 @@ HARNESS = Path(__file__).resolve().parent.parent / "harness"
 #: Each line may import from lines below it, never from its own line or above.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "api"),
-    ("commands", "options"),
+    ("commands", "options", "terminal"),
     ("commands_rows", "suites"),
     ("explain", "watch", "host", "cluster"),
     ("doctor", "fitness", "page", "report_profile", "fleet", "judging"),
@@ -124,10 +124,10 @@ def test_judge_and_worker_never_import_each_other(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_print_only_in_cli(path: Path) -> None:
+def test_print_only_in_terminal(path: Path) -> None:
     calls = [
         node
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"
     ]
-    assert not calls or name_of(path) == "cli"
+    assert not calls or name_of(path) == "terminal"
