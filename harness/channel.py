@@ -94,7 +94,7 @@ class Channel:
             spec, payload = encoding.specify(tensor, ipc=ipc)
             specs.append(spec)
             if payload is not None:
-                payloads.append(encoding.bytes_of(payload))
+                payloads.append(encoding.raw_bytes(payload))
         header = json.dumps({"body": body, "trees": encoded, "tensors": specs}).encode()
         try:
             self._socket.sendall(_LENGTH.pack(len(header)) + header)
@@ -165,7 +165,7 @@ class Channel:
             return mapping.tensor(dtype, shape)
         flat = torch.empty(nbytes, dtype=torch.uint8)
         if nbytes:
-            self._read_into(encoding.bytes_of(flat), deadline)
+            self._read_into(encoding.raw_bytes(flat), deadline)
         tensor = flat.view(dtype).view(shape) if nbytes else torch.empty(shape, dtype=dtype)
         return tensor.to(spec["device"]) if spec.get("device") != "cpu" else tensor
 

@@ -94,7 +94,7 @@ def layout_of(spec: dict[str, Any]) -> tuple[torch.dtype, tuple[int, ...], int]:
     return dtype, shape, math.prod(shape) * dtype.itemsize
 
 
-def bytes_of(tensor: torch.Tensor) -> memoryview:
+def raw_bytes(tensor: torch.Tensor) -> memoryview:
     """Those of a contiguous tensor of the CPU. A single value is that, whatever its strides."""
     flat = torch.as_strided(tensor, (tensor.numel(),), (1,))
     array: Any = flat.view(torch.uint8).numpy()

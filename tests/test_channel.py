@@ -143,7 +143,7 @@ def test_bytes_that_cannot_be_had_are_found_out_before_anything_is_sent(
         raise RuntimeError("no bytes")
 
     with monkeypatch.context() as patch:
-        patch.setattr(encoding, "bytes_of", fail)
+        patch.setattr(encoding, "raw_bytes", fail)
         with pytest.raises(RuntimeError):
             ends[0].send({}, {"tree": torch.ones(2)})
     ends[0].send({"next": 1})

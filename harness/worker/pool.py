@@ -11,7 +11,7 @@ import torch
 
 from harness.mixing import Mix, factors, put_around, put_stretch, stretch_of, takes_turns
 from harness.problem import Draw, Instance
-from harness.trees import walk_tensors
+from harness.trees import bytes_of, walk_tensors
 
 POOL_SHARE = 1 / 4  # of the device's memory; larger values are drawn again, not kept
 #: From so many sets on, tensors of up to so many values in all are written together: each of the
@@ -142,8 +142,3 @@ def memory_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[1])
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def bytes_of(values: list[Any]) -> int:
-    """Bytes of all tensors of `values`."""
-    return sum(t.numel() * t.element_size() for _, t in walk_tensors(values, ""))

@@ -18,11 +18,11 @@ from typing import Any
 import torch
 
 from harness.mixing import sample
-from harness.trees import map_tensors, stack, walk_tensors
+from harness.trees import bytes_of, map_tensors, stack, walk_tensors
 from harness.worker.calls import Side
 from harness.worker.input_sets import InputSets
 from harness.worker.meters import GateOpened, HostBound, Meter, Unit, WallMeter
-from harness.worker.pool import bytes_of, memory_bytes
+from harness.worker.pool import memory_bytes
 
 RETURNED_SHARE = 1 / 16  # of the device's memory: outputs of calls by the judge's clock,
 FREE_SHARE = 1 / 2  # and no more than this of what is free (CUDA)

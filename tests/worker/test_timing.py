@@ -10,6 +10,7 @@ import torch
 
 from harness.mixing import mixes, sample, touches
 from harness.problem import Draw, Instance
+from harness.trees import bytes_of
 from harness.worker import meters, pool, timing
 from harness.worker.calls import CallSet, Side, call_set
 from harness.worker.faults import ContractFault
@@ -247,7 +248,7 @@ def test_of_large_outputs_a_reading_keeps_a_part(monkeypatch: pytest.MonkeyPatch
     of = timer([])
     epoch(of, seeds=[8, 9, 7], grad_seeds=[3, 4])
     of.stopwatch("forward", mix_seed=70, passes=5, touch=False)
-    each = pool.bytes_of(of.returned) // 5
+    each = bytes_of(of.returned) // 5
     assert len(of.samples(5)) == 10
     assert of.returned == []
     for room, passes in ((0, 1), (2 * each, 2), (3 * each + 1, 3)):
