@@ -22,9 +22,8 @@ from harness.setting_rules import RULES, VARIATIONS, checked
 
 PRESETS = Path(__file__).resolve().parent.parent / "configs"
 
-#: Left out of the digest: a row's own columns state what the first two came to, its flags what is
-#: of an earlier run and which headers a build had; how workers start, and how builds share the
-#: machine, is in no figure.
+#: Left out of the digest: what bears on no figure, or stands in the row. What the first two came to
+#: is in its columns, and in its flags what an earlier run had found and which headers a build had.
 NOT_IN_DIGEST = (
     *("device", "size", "keep_baseline", "lean_builds"),
     *("warm_workers", "max_jobs", "reserved_cores"),

@@ -43,8 +43,8 @@ class Instance(ProblemFile):
         self.device = device
         self._made_on = self._drawn_on = device
         self._weights: set[str] = set()  # names, once a model was made
-        # Tensors that the file makes at its top, such as inputs once for all: they are handed out
-        # as copies, or what is varied would stay so.
+        # Of tensors that the file makes at its top, such as inputs once for all: these are handed
+        # out as copies, or what one draw changes would be left in the next.
         held = [value for name, value in self._module.items() if not name.startswith("__")]
         self._kept = {_storage(tensor) for _, tensor in walk_tensors(held, "")} - {None}
         self._given: list[weakref.ref[torch.Tensor]] = []
