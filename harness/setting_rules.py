@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from harness.constants import STATED
 from harness.errors import RequestError
 from harness.records import MODES
 
@@ -57,7 +58,7 @@ RULES: dict[str, Rule] = {
     "device": _text(r"auto|cpu|cuda(:\d{1,3})?", "auto, cpu, cuda or cuda:N"),
     "dtype": _one_of(DTYPES),
     "size": _text(
-        r"\w[\w.-]*|[A-Za-z_]\w*=\d{1,18}(,[A-Za-z_]\w*=\d{1,18})*",
+        rf"\w[\w.-]*|{STATED.pattern}",
         "auto, fit, the name of one of the problem's sizes, or constants such as batch_size=16",
     ),
     "quick": _FLAG,
