@@ -46,6 +46,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.device",),
     ("judge.headstart",),
     ("judge.toolchain", "judge.sandbox", "judge.compare"),
+    ("judge.launching",),
     ("judge.forkserver", "judge.forker"),
     ("judge.hints", "judge.error_model"),
     ("judge.causes",),

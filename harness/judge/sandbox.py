@@ -3,9 +3,8 @@
 A worker gets a clean environment, a private folder as its working directory, an interpreter
 that ignores the caller's paths, one visible device, its own session, and one socket; no other
 descriptor. Its whole process tree is ended before anything that it left is read; `warden`
-sees to it that no process leaves that tree. A fork server (`forkserver`) starts it in a fraction
-of a second, to the same state. With a `jail` (isolation.py) it runs in namespaces of its own, and
-starts as a program.
+sees to it that no process leaves that tree. With a `jail` (isolation.py) it runs in namespaces of
+its own. How its process is started: launching.py.
 
 Not covered without a jail: a worker runs as the same user on the same file system.
 """
@@ -18,26 +17,21 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 
-from harness import ROOT, channel
+from harness import channel
 from harness.channel import Channel, Message
 from harness.judge import forkserver
-from harness.judge.forkserver import ForkServer, ForkServerError, Place
+from harness.judge.forkserver import ForkServer, Place
+from harness.judge.launching import launch
 from harness.judge.usage import Usage
 
-_BOOTSTRAP = (
-    "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
-    "runpy.run_module('harness.worker', run_name='__main__', alter_sys=True)"
-)
-_WARDEN = Path(__file__).with_name("warden.py")
 END_S = 10.0  # that a warden gets to end its processes
 LOOK_S = 1.0  # between two looks at the processes of a build
 
@@ -83,16 +77,6 @@ def claimed() -> Iterator[None]:
         raise WorkerLied(f"a malformed answer: {error!r}") from error
 
 
-class _Process(Protocol):
-    """A warden, however it was started."""
-
-    pid: int
-
-    def terminate(self) -> None: ...
-
-    def wait(self, timeout: float | None = None) -> int: ...
-
-
 class Worker:
     """One worker process. Use as a context manager: leaving it ends the process tree."""
 
@@ -114,8 +98,7 @@ class Worker:
             place = Place(
                 environment=environment, folder=folder, channel=theirs, log=written.fileno()
             )
-            forked = _fork(server, place) if server and not jail else None
-            self._process: _Process = forked or _execute(jail, place)
+            self._process = launch(place, jail=jail, server=server)
         self._channel = Channel(ours)
         self._first = first
         self._known: psutil.Process | None = None
@@ -276,31 +259,6 @@ def _problem(body: dict[str, Any], nonce: str) -> WorkerFault | WorkerLied | Non
     if not isinstance(body.get("answer"), dict):
         return WorkerLied("an answer without content")
     return None
-
-
-def _fork(server: ForkServer, place: Place) -> _Process | None:
-    """A worker of the server's; None where it fails, and then no more is asked of it."""
-    try:
-        return server.start(_BOOTSTRAP, [str(ROOT)], place)
-    except ForkServerError as error:
-        forkserver.give_up(server, error)
-        return None
-
-
-def _execute(jail: Sequence[str], place: Place) -> _Process:
-    """A worker as a program of its own."""
-    python, channel = (sys.executable, "-I"), place.channel.fileno()
-    worker = (*python, "-c", _BOOTSTRAP, str(ROOT), str(channel))
-    return subprocess.Popen(
-        [*python, "-S", str(_WARDEN), *jail, *worker],
-        cwd=place.folder,
-        env=place.environment,
-        stdin=subprocess.DEVNULL,
-        stdout=place.log,
-        stderr=place.log,
-        pass_fds=(channel,),
-        start_new_session=True,
-    )
 
 
 @contextlib.contextmanager

@@ -371,9 +371,9 @@ JUDGE = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from harness.judge import sandbox
+from harness.judge import launching, sandbox
 from harness.judge.forkserver import ForkServer
-sandbox._BOOTSTRAP = {bootstrap!r}
+launching._BOOTSTRAP = {bootstrap!r}
 folder = Path({folder!r})
 environment = {{"PATH": "/usr/bin:/bin"}}
 server = ForkServer(environment, preloaded=()) if {forked} else None
