@@ -257,7 +257,7 @@ def _take(worker: Worker, order: _Order, timeout_s: float, *, cuda: bool, truste
         "samples",
         timeout_s=timeout_s,
         max_tensor_bytes=MAX_SAMPLE_BYTES,
-        ipc=False,
+        ipc=False,  # memory of the worker's could be written when the clock has stopped
         sample_seed=sample_seed,
     )
     span_s = time.monotonic() - began

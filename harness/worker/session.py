@@ -105,7 +105,6 @@ class Session(TimingOrders, ProfilingOrders):
     def compile(self, order: dict[str, Any]) -> Answer:
         """The reference again, eager or compiled, as the candidate: a baseline, no solution."""
         assert self.instance is not None
-        assert self.reference is not None
         mode = order["mode"]
         model: Any = self.instance.model(self.weights_seed)
         if mode != "eager":
@@ -114,8 +113,6 @@ class Session(TimingOrders, ProfilingOrders):
         return {}, {}
 
     def _set_candidate(self, model: Any, binding: Binding | None = None) -> None:
-        assert self.instance is not None
-        assert self.reference is not None
         self.candidate = self._side("candidate", model, binding)
         self.timer = None
 
