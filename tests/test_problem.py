@@ -427,6 +427,43 @@ def test_init_inputs_may_be_a_list_a_tuple_or_a_dict(arguments: str, count: int)
     assert all(p.dtype is torch.float64 for p in model.parameters())
 
 
+@pytest.mark.parametrize(
+    ("takes", "given", "got"),
+    [
+        ("a, b=1", "[[3], {'b': 4}]", (3, 4)),
+        ("a, b=1", "[[3], {'c': 4}]", ([3], {"c": 4})),  # no name of an argument
+        ("a, b=1", "[[3], {}]", ([3], {})),
+        ("a", "[[3], {}]", 3),  # which does not take two
+        ("a, b=1", "[[3], [4]]", ([3], [4])),
+        ("*a, b=1", "[[3, 5], {'b': 4}]", ((3, 5), 4)),
+    ],
+)
+def test_a_list_and_a_dict_are_arguments_by_place_and_name_where_that_makes_sense(
+    takes: str, given: str, got: Any
+) -> None:
+    names = takes.replace("*", "").replace("=1", "")
+    init = f"def __init__(self, {takes}):\n        super().__init__()\n        self.got = {names}"
+    source = f"""
+import torch
+
+
+class Model(torch.nn.Module):
+    {init}
+
+    def forward(self, x):
+        return x
+
+
+def get_inputs():
+    return [torch.randn(3)]
+
+
+def get_init_inputs():
+    return {given}
+"""
+    assert make(source).model(0).got == got
+
+
 def test_init_inputs_may_be_missing_where_the_model_takes_none() -> None:
     assert isinstance(make(SIZED).model(0), torch.nn.Module)
     with pytest.raises(ProblemError, match="Model failed: TypeError"):
