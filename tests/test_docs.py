@@ -31,13 +31,15 @@ import harness
 from harness import cli, cluster, doctor, host, results, run
 from harness.judge import build, lint, profiling, toolchain
 from harness.judge import evaluate as judge
+from harness.judge.audit import RULES
 from harness.judge.baseline import Baseline
 from harness.judge.build import Build
 from harness.judge.case import Opened
+from harness.judge.passes import PASSES
 from harness.judge.profiling import Kernel, Profile
 from harness.judge.rows import Findings
 from harness.judge.subject import Subject
-from harness.records import MODES, Row, Status
+from harness.records import MODES, Phase, Row, Status
 from harness.watch import Watcher
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -202,6 +204,15 @@ def test_verdicts_of_the_readme_are_those_that_there_are() -> None:
     table = (ROOT / "README.md").read_text().split("| verdict | means |")[1].split("\n\n")[0]
     named = set(re.findall(r"`(\w+)`", table))
     assert {status.value for status in Status} - {"built"} <= named
+
+
+def test_passes_and_rules_of_the_pages_are_those_of_the_code() -> None:
+    passes = re.findall(r"^\| `(\w+)` \| ([FB ]+) \|", (ROOT / "docs/checks.md").read_text(), re.M)
+    phases = {Phase.FORWARD: "F", Phase.BACKWARD: "B"}
+    assert passes == [(one.name, " ".join(phases[p] for p in one.phases)) for one in PASSES]
+    audited = (ROOT / "docs/integrity.md").read_text().split("| rule | claim |")[1]
+    named = re.findall(r"^\| `(\w+)` \|", audited.split("\n\n")[0], re.M)
+    assert sorted(named) == sorted(rule.__name__ for rule in RULES)
 
 
 # --- Python -------------------------------------------------------------------------------------

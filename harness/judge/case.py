@@ -59,6 +59,23 @@ def open_case(
     settle_heap()
     subject = Subject(problem=problem, size=size)
     note("reference: loading")
+    stages, surveyed, work = _examined(context, subject, note)
+    case = Case(
+        context=context,
+        subject=dataclasses.replace(subject, renewal=surveyed.renewal),
+        stages=stages,
+        survey=surveyed,
+        baseline=Baseline(),
+        work=work,
+    )
+    return dataclasses.replace(case, baseline=_measured(case, note)) if case.modes else case
+
+
+def _examined(
+    context: Context, subject: Subject, note: Note
+) -> tuple[tuple[Stage, ...], Survey, limit.Work]:
+    """What is checked at which sizes, what the reference allows, and the least work that it is."""
+    problem, size = subject.problem, subject.size
     try:
         known = [
             Stage(
@@ -81,32 +98,25 @@ def open_case(
             f"the reference does not fit the device at size {size}", path=problem.path
         ) from error
     graded.release()
-    subject = dataclasses.replace(subject, renewal=surveyed.renewal)
-    backward = Phase.BACKWARD in surveyed.phases
-    modes = tuple(m for m in context.settings.modes if m == "forward" or backward)
+    return stages, surveyed, work
+
+
+def _measured(case: Case, note: Note) -> Baseline:
+    """The reference alone, in each of the modes."""
+    context, subject = case.context, case.subject
     try:
-        measured = Baseline()
-        if modes:
-            with context.quiet():
-                measured = kept.measure(
-                    context,
-                    subject,
-                    modes=modes,
-                    flops=work.forward.flops > 0,
-                    note=lambda text: note(f"reference: {text}"),
-                )
+        with context.quiet():
+            return kept.measure(
+                context,
+                subject,
+                modes=case.modes,
+                flops=case.work.forward.flops > 0,
+                note=lambda text: note(f"reference: {text}"),
+            )
     except baseline.BaselineError as error:
         raise ProblemError(
-            f"the reference could not be measured: {error}", path=problem.path
+            f"the reference could not be measured: {error}", path=subject.problem.path
         ) from error
-    return Case(
-        context=context,
-        subject=subject,
-        stages=stages,
-        survey=surveyed,
-        baseline=measured,
-        work=work,
-    )
 
 
 def instance_of(context: Context, problem: Problem, size: str) -> Instance:
