@@ -41,7 +41,8 @@ def test_a_cheat_gets_no_credit(trick: Trick, rows: Rows) -> None:
 
 #: Problems whose honest controls are timed here: much work a call, one pass over the inputs, rows
 #: that scale, inputs that the reference changes in place, random numbers, several outputs in a dict
-#: of another order, and what is faster by looking at few values. `benchmarks/red_team.py` times them all.
+#: of another order, and what is faster by looking at few values. `benchmarks/red_team.py` times
+#: them all.
 TIMED = (
     "waves",
     "sums",

@@ -203,7 +203,7 @@ class Timer:
         for side in (self.reference, self.candidate):  # what was just drawn fills the caches
             with contextlib.suppress(GateOpened, HostBound):
                 self.meter.unit(side, mode, self.sets)
-        self._hold(whole(mix_seed, seeds))
+        self._hold(whole(mix_seed, seeds, mix=self.mix))
         self.number, took_ms = 0, {}
         for side in (self.candidate, self.reference):
             torch.manual_seed(seeds[0])
