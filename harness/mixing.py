@@ -73,13 +73,17 @@ def mixes(seed: int, seeds: list[int], count: int, *, mix: bool) -> list[tuple[i
     return chosen
 
 
-def whole(seed: int, seeds: list[int]) -> list[tuple[int, Mix]]:
-    """For each of `seeds` a call that gets its draw alone, and no other call anything of it."""
+def whole(seed: int, seeds: list[int], *, mix: bool) -> list[tuple[int, Mix]]:
+    """For each of `seeds` a call that gets its draw alone, and no other call anything of it; with
+    factors, as values of `mixes` have them."""
     source = random.Random(seed)
-    return [
-        (number, Mix(seed=own, begin=0.0, end=0.0, grads=source.getrandbits(48)))
-        for number, own in enumerate(seeds)
-    ]
+    chosen = []
+    for number, own in enumerate(seeds):
+        factors = source.randrange(PERIOD) if mix else None
+        grads = source.getrandbits(48)
+        alone = Mix(seed=own, begin=0.0, end=0.0, factors=factors, grads=grads)
+        chosen.append((number, alone))
+    return chosen
 
 
 def touches(seed: int, before: list[tuple[int, Mix]], seeds: list[int]) -> list[tuple[int, Mix]]:

@@ -65,7 +65,7 @@ def timed(
             )
         if not slower(timing, kind):
             call = secrets.randbelow(len(seeds)) if _any_call(inputs.renewal) else 0
-            _, mix = whole(mix_seed, seeds)[call]
+            _, mix = whole(mix_seed, seeds, mix=inputs.renewal.mix)[call]
             draw = Draw(seed=seeds[call], mix=mix)
             examiner.first(worker, timing.mode, draw, inputs.grad_seeds[call], call)
             return timing

@@ -105,7 +105,7 @@ class InputSets:
     def hold_whole(self, mix_seed: int) -> None:
         """Give each input set a draw of its own, where its tensors are."""
         self.number = 0
-        self._hold(whole(mix_seed, self.pool.seeds))
+        self._hold(whole(mix_seed, self.pool.seeds, mix=self.mix))
 
     def _hold(self, held: list[tuple[int, Mix]]) -> None:
         self.held = held

@@ -571,9 +571,8 @@ def test_the_last_call_that_is_looked_at_is_one_on_values_of_its_own() -> None:
     assert not {*order["seeds"]} & {seed for e in worker.epochs() for seed in e["seeds"]}
     ((mode, draw, grad_seed, call),) = eyes.first_
     assert (mode, draw.seed) == ("forward", order["seeds"][call])
-    assert draw.mix == whole(order["mix_seed"], order["seeds"])[call][1]
+    assert draw.mix == whole(order["mix_seed"], order["seeds"], mix=True)[call][1]
     assert draw.mix.begin == draw.mix.end
-    assert draw.mix.factors is None
     assert grad_seed == worker.epochs()[-1]["grad_seeds"][call]
 
 

@@ -257,9 +257,8 @@ def test_the_last_unit_is_on_whole_draws_and_what_it_returned_is_kept_as_it_was_
     }
     assert [calls.inputs[0].data_ptr() for calls in of.sets] == addresses
     for seed, x, kept, (_, mix) in zip(
-        (11, 12, 13), seen[-3:], of.kept[0], whole(5, [11, 12, 13]), strict=True
+        (11, 12, 13), seen[-3:], of.kept[0], whole(5, [11, 12, 13], mix=True), strict=True
     ):
-        assert torch.equal(x, of.instance.inputs(Draw(seed=seed))[0])
         assert torch.equal(x, of.instance.inputs(Draw(seed=seed, mix=mix))[0])
         assert torch.equal(kept, 2 * x)
 
@@ -276,7 +275,8 @@ def test_the_first_call_on_new_values_draws_by_its_seed_and_shows_what_it_did_to
     of.candidate = Side("candidate", Dropping(), mutates=True)
     of.unseen("forward", seeds=[11, 12, 13], mix_seed=5)
     output, (after,) = of.kept[0][0]
-    drawn = of.instance.inputs(Draw(seed=11))[0]
+    _, mix = whole(5, [11, 12, 13], mix=True)[0]
+    drawn = of.instance.inputs(Draw(seed=11, mix=mix))[0]
     torch.manual_seed(11)
     assert torch.equal(output, drawn * torch.rand_like(drawn))
     assert torch.equal(after, output)
