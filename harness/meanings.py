@@ -96,7 +96,7 @@ FLAGS: dict[str, str] = {
     "library_only": "kernels of PyTorch's libraries took 99 % of the time or more",
     "not_profiled": "nobody looked whose kernels ran: evaluate it with profile: true",
     "values_come_again": "timed calls get whole draws of inputs in turn, which cannot be mixed: "
-    "what is kept by content could pass for work",
+    "what is kept by content shows in calls on new ones alone",
     "full_headers": "built against all of torch's headers, which takes longer (docs/builds.md)",
     "no_float64": "too large for a float64 reference: precision was judged at a smaller size",
     "left_out": "a check that makes no sense for the problem, and was left out",

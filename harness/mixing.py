@@ -73,6 +73,19 @@ def mixes(seed: int, seeds: list[int], count: int, *, mix: bool) -> list[tuple[i
     return chosen
 
 
+def whole(seed: int, seeds: list[int], *, mix: bool) -> list[tuple[int, Mix]]:
+    """For each of `seeds` a call that gets its draw alone, and no other call anything of it; with
+    factors, as values of `mixes` have them."""
+    source = random.Random(seed)
+    chosen = []
+    for number, own in enumerate(seeds):
+        factors = source.randrange(PERIOD) if mix else None
+        grads = source.getrandbits(48)
+        alone = Mix(seed=own, begin=0.0, end=0.0, factors=factors, grads=grads)
+        chosen.append((number, alone))
+    return chosen
+
+
 def touches(seed: int, before: list[tuple[int, Mix]], seeds: list[int]) -> list[tuple[int, Mix]]:
     """For each call of `before` (as `mixes` gives it) the same draw, factors and gradients, with
     a short stretch of another mixed in: new values for a tenth of the price."""

@@ -60,7 +60,8 @@ class Timing:
     `stopwatch_ms`: one call of the solution by the judge's clock, with new values and a sample of
     the output; `stopwatch_host_ms`: what the host alone needs for it (CUDA, where no solution is
     loaded); `busy_ms`: how long it kept the device busy (CUDA, where the clock alone speaks against
-    the claim). `cores`: how many the worker's processes kept busy meanwhile.
+    the claim). `cores`: how many the worker's processes kept busy meanwhile. `unseen_ms` and
+    `unseen_reference_ms`: a call of each side on values of which the solution had met nothing.
     """
 
     mode: str
@@ -75,6 +76,8 @@ class Timing:
     stopwatch_host_ms: float | None = None
     busy_ms: float | None = None
     cores: float | None = None
+    unseen_ms: float | None = None
+    unseen_reference_ms: float | None = None
 
     @property
     def dropped(self) -> int:

@@ -34,6 +34,7 @@ from harness.judge import evaluate as judge
 from harness.judge.audit import RULES
 from harness.judge.baseline import Baseline
 from harness.judge.build import Build
+from harness.judge.case import Opened
 from harness.judge.passes import PASSES
 from harness.judge.profiling import Kernel, Profile
 from harness.judge.rows import Findings
@@ -111,6 +112,7 @@ def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run, "open_case", case)
+    monkeypatch.setattr(Opened, "__call__", lambda opened, *told: case(*told))
     built = Build(verdict=make(status=Status.BUILT).verdict, found=Findings(), total_s=1.0)
     monkeypatch.setattr(
         judge, "evaluate", lambda case, solution, note, **_: (_row(case, solution), {})
@@ -235,7 +237,7 @@ def reward(monkeypatch: pytest.MonkeyPatch) -> Callable[[Row], float]:
     exec(compile(text[1], "docs/python.md", "exec"), space)
 
     def of(row: Row) -> float:
-        monkeypatch.setattr(harness, "evaluate", lambda problem, answer: row, raising=False)
+        monkeypatch.setattr(harness.Judge, "evaluate", lambda judge, problem, answer: row)
         value: float = space["reward"]("p", "a")
         return value
 

@@ -33,6 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.passes", "judge.rules"),
     ("judge.baseline",),
     ("judge.measure", "judge.peaks", "judge.limit"),
+    ("judge.epochs", "judge.unseen"),
     (
         "judge.monitor",
         "judge.stopwatch",
@@ -44,7 +45,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.subject",),
     ("judge.reference", "judge.context"),
     ("judge.device",),
-    ("judge.headstart",),
+    ("judge.headstart", "judge.claims"),
     ("judge.toolchain", "judge.sandbox", "judge.compare"),
     ("judge.launching",),
     ("judge.forkserver", "judge.forker"),

@@ -77,8 +77,11 @@ class Trick:
 
     def unsettled(self, row: Row) -> bool:
         """Whether a cheat passed where others kept the machine busy: in each mode no faster than
-        the reference, or with samples that do not settle."""
-        if self.honest or self.peak_mib is not None or row.verdict.status is not Status.PASS:
+        the reference, or with samples that do not settle. One that only hides memory, whose times
+        are as honest as others', may have been refused for those there."""
+        if self.peak_mib is not None:
+            return row.verdict.status is Status.REJECTED
+        if self.honest or row.verdict.status is not Status.PASS:
             return False
         found = {name: m.speedup for name, m in row.modes.items() if m.speedup is not None}
         return bool(found) and all(

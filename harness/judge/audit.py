@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from harness.judge import clock
+from harness.judge import unseen as first_calls
 from harness.judge.baseline import Baseline
 from harness.judge.device import Device
-from harness.judge.measure import ESCAPED_FLAG, LAUNCH_BOUND
+from harness.judge.epochs import ESCAPED_FLAG
+from harness.judge.measure import LAUNCH_BOUND
 from harness.records import Timing
 from harness.wording import counted
 
@@ -121,6 +123,18 @@ def unclocked(claim: Claim) -> list[str]:
     return [] if sees else [f"{timing.mode}:{UNCLOCKED}"]
 
 
+def unseen(claim: Claim) -> str | None:
+    """Values that come for the first time take a solution no longer than those that rows of come
+    again in."""
+    timing = claim.timing
+    if not first_calls.slower(timing, claim.device.type):
+        return None
+    return (
+        f"{timing.mode}: a call took {timing.solution_ms:.4g} ms, but {timing.unseen_ms:.4g} ms on "
+        "values of which nothing was met before: something is kept from call to call"
+    )
+
+
 def cores(claim: Claim) -> str | None:
     """On a CPU both sides get the same number of threads, and no process beside the worker."""
     timing, threads = claim.timing, claim.threads
@@ -165,6 +179,7 @@ RULES: tuple[Rule, ...] = (
     physical_floor,
     cores,
     stopwatch,
+    unseen,
 )
 
 

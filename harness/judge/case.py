@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -20,6 +22,8 @@ from harness.problem import Instance
 from harness.records import Phase, Problem
 
 Note = Callable[[str], None]
+#: A reference is measured anew when it was so long ago: meanwhile the machine may have changed.
+OPEN_S = 600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,3 +128,50 @@ def instance_of(context: Context, problem: Problem, size: str) -> Instance:
         dtype=getattr(torch, context.settings.dtype),
         device=context.device.torch,
     )
+
+
+class Opened:
+    """`open_case` that keeps the last problem open, `seconds` at most: for solutions that come one
+    after another. With `faults` it is kept that a problem could not be opened, too."""
+
+    def __init__(self, *, seconds: float = OPEN_S, faults: bool = False) -> None:
+        self._seconds, self._faults = seconds, faults
+        self._last: tuple[tuple[Any, ...], float, Case | ProblemError] | None = None
+
+    def __call__(
+        self, context: Context, problem: Problem, size: str, note: Note = lambda text: None
+    ) -> Case:
+        """The case of a problem in this context. Raises `ProblemError`."""
+        key = (problem, size, context.settings, context.device)
+        found = self._known(key)
+        if found is None:
+            found = self._open(key, context, problem, size, note)
+        if isinstance(found, ProblemError):
+            raise found
+        return dataclasses.replace(found, context=context)  # that of this evaluation's builds
+
+    def close(self) -> None:
+        """Let go of what is open."""
+        self._last = None
+
+    def _known(self, key: tuple[Any, ...]) -> Case | ProblemError | None:
+        if self._last is None or self._last[0] != key:
+            return None
+        _, since, found = self._last
+        if time.monotonic() - since > self._seconds:
+            return None
+        settle_heap()  # whoever runs this may have thawed it since
+        return found
+
+    def _open(
+        self, key: tuple[Any, ...], context: Context, problem: Problem, size: str, note: Note
+    ) -> Case | ProblemError:
+        self.close()  # its memory first
+        found: Case | ProblemError
+        try:
+            found = open_case(context, problem, size, note)
+        except ProblemError as error:
+            found = error
+        if self._faults or isinstance(found, Case):
+            self._last = (key, time.monotonic(), found)
+        return found

@@ -87,6 +87,10 @@ class Examiner(Protocol):
         """Ask for what a call of a unit returned, and look at it."""
         ...
 
+    def first(self, worker: Worker, mode: str, draw: Draw, grad_seed: int, call: int) -> None:
+        """Ask for what a call returned that met its values for the first time, and look at it."""
+        ...
+
     def sampled(
         self, mode: str, draw: Draw, grad_seed: int, sample_seed: int, samples: Any
     ) -> None:

@@ -54,17 +54,39 @@ class TimedCalls:
         finally:
             message.close()
 
+    def first(self, worker: Worker, mode: str, draw: Draw, grad_seed: int, call: int) -> None:
+        """The same for a call of the unit on values of which nothing was met before; the first call
+        of it was seeded, too, and went by buffers as they were."""
+        message = worker.ask(
+            "reveal",
+            timeout_s=self.settings.call_timeout_s,
+            max_tensor_bytes=self.byte_limit,
+            unit=0,
+            call=call,
+        )
+        try:
+            with claimed():
+                got = self._with_inputs(mode, message.trees["output"])
+            self._examine(mode, draw, grad_seed, got)
+        finally:
+            message.close()
+
+    def _with_inputs(self, mode: str, tree: Any) -> Result:
+        """What a timed call returned; of one that changes its inputs, with these, by number."""
+        left: list[Any] = []
+        if self.survey.mutates:
+            tree, left = tree
+        result = _timed_result(mode, tree)
+        result.inputs = {str(number): tensor for number, tensor in enumerate(left)}
+        return result
+
     def sampled(
         self, mode: str, draw: Draw, grad_seed: int, sample_seed: int, samples: Any
     ) -> None:
         """The same for samples of what a call returned. Inputs were written anew before it; where
         the reference is random, it was seeded; where it goes by buffers, these were put back."""
         with claimed():
-            left: list[Any] = []
-            if self.survey.mutates:
-                samples, left = samples
-            got = _timed_result(mode, samples)
-            got.inputs = {str(number): tensor for number, tensor in enumerate(left)}
+            got = self._with_inputs(mode, samples)
         self._examine(mode, draw, grad_seed, got, sample_seed)
 
     def _examine(

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from harness.mixing import Mix, mixes, touches
+from harness.mixing import Mix, mixes, touches, whole
 from harness.problem import Instance
 from harness.trees import map_tensors, walk_tensors
 from harness.worker.calls import CallSet, plain
@@ -85,10 +85,7 @@ class InputSets:
         """Give every input set values that no call has seen, where its tensors are."""
         self.number += 1
         seeds = self.pool.seeds
-        self.held = mixes(self.mix_seed + self.number, seeds, len(self.sets), mix=self.mix)
-        self.pool.fill(self.held)
-        for calls, (_, mix) in zip(self.sets, self.held, strict=True):
-            calls.renew_grads(mix.grads)
+        self._hold(mixes(self.mix_seed + self.number, seeds, len(self.sets), mix=self.mix))
 
     def touch(self) -> None:
         """The same in part: a short stretch of each input set gets other values."""
@@ -96,6 +93,25 @@ class InputSets:
         before, seeds = self.held, self.pool.seeds
         self.held = touches(self.mix_seed + self.number, before, seeds)
         self.pool.touch(before, self.held)
+
+    def draw_whole(self, seeds: list[int]) -> None:
+        """Draws of `seeds`, one for each set, in place of those before; nothing of them is in a set
+        before `hold_whole`."""
+        del self.pool  # before the next: both may not fit
+        self.pool = Pool(self.instance, seeds)
+        self.pool.serve([calls.inputs for calls in self.sets])
+        gc.collect()
+
+    def hold_whole(self, mix_seed: int) -> None:
+        """Give each input set a draw of its own, where its tensors are."""
+        self.number = 0
+        self._hold(whole(mix_seed, self.pool.seeds, mix=self.mix))
+
+    def _hold(self, held: list[tuple[int, Mix]]) -> None:
+        self.held = held
+        self.pool.fill(held)
+        for calls, (_, mix) in zip(self.sets, held, strict=True):
+            calls.renew_grads(mix.grads)
 
     def apart(self, outputs: list[Any]) -> list[Any]:
         """`outputs`, plain; those in copies that share memory with an input, for they would get the

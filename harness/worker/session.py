@@ -156,6 +156,7 @@ ORDERS: dict[str, Callable[[Session, dict[str, Any]], Answer]] = {
     "warm_up": Session.warm_up,
     "epoch": Session.epoch,
     "reveal": Session.reveal,
+    "unseen": Session.unseen,
     "settle": Session.settle,
     "stopwatch": Session.stopwatch,
     "samples": Session.samples,

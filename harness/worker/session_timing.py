@@ -49,6 +49,12 @@ class TimingOrders(State):
         output = self._warm.kept[order["unit"]][order["call"]]
         return {}, {"output": output}
 
+    def unseen(self, order: dict[str, Any]) -> Answer:
+        """A unit of each side on values that were not met before."""
+        assert self.timer is not None
+        ms = self.timer.unseen(order["mode"], seeds=order["seeds"], mix_seed=order["mix_seed"])
+        return {"ms": ms}, {}
+
     def stopwatch(self, order: dict[str, Any]) -> Answer:
         """Calls that the judge times."""
         self._warm.stopwatch(

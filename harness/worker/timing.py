@@ -7,6 +7,7 @@ epoch, decides n, K and when to stop, and audits what is answered.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import math
 import random
@@ -19,7 +20,7 @@ import torch
 
 from harness.mixing import sample
 from harness.trees import bytes_of, map_tensors, stack, walk_tensors
-from harness.worker.calls import Side
+from harness.worker.calls import Side, plain
 from harness.worker.input_sets import InputSets
 from harness.worker.meters import GateOpened, HostBound, Meter, Unit, WallMeter
 from harness.worker.pool import memory_bytes
@@ -151,6 +152,37 @@ class Timer(InputSets):
             except HostBound:
                 self.meter = WallMeter()
 
+    def unseen(self, mode: str, *, seeds: list[int], mix_seed: int) -> dict[str, float]:
+        """One unit of each side where the last ones were, on draws of `seeds`, one for each set, of
+        which the candidate, that is the first, has met nothing yet: in units of an epoch rows come
+        again, times other factors. Its outputs are kept as those of unit 0.
+
+        What a call draws itself follows in the first one from the seed of its values, as buffers
+        are then what they were. The answer: ms by side; of none where the meter wants a unit to be
+        done again, for then it would not be the first.
+        """
+        self.kept.clear()
+        self.draw_whole(seeds)
+        for side in (self.reference, self.candidate):  # what was just drawn fills the caches
+            with contextlib.suppress(GateOpened, HostBound):
+                self.meter.unit(side, mode, self.sets)
+        self.hold_whole(mix_seed)
+        took_ms = {}
+        for side in (self.candidate, self.reference):
+            torch.manual_seed(seeds[0])
+            try:
+                unit = self.meter.unit(side, mode, self.sets)
+            except (GateOpened, HostBound):
+                return {}
+            took_ms[side.name] = unit.ms
+            if side is self.candidate:
+                outputs = self._with_inputs(unit.outputs)
+                if bytes_of(outputs) <= _room_bytes(self.instance.device):
+                    # At once: whoever finishes them later has not finished them.
+                    outputs = [map_tensors(torch.clone, plain(one)) for one in outputs]
+                self._keep(outputs)
+        return took_ms
+
     def renew(
         self,
         mode: str,
@@ -220,16 +252,22 @@ class Timer(InputSets):
         return min(spans) / 1e6 / len(self.sets)
 
     def _returned(self, mode: str, *, seeded: bool) -> list[Any]:
-        """What a call on each input set returns, and of one that changes its inputs, these."""
+        """What a call on each input set returns, on its own."""
         returned: list[Any] = []
         for calls, (first, _) in zip(self.sets, self.held, strict=True):
             if seeded:
                 torch.manual_seed(self.pool.seeds[first])
-            output = self.candidate.run(mode, calls, self.candidate.prepare(mode, calls))
-            if self.candidate.mutates:
-                output = [output, [tensor for _, tensor in walk_tensors(calls.inputs, "")]]
-            returned.append(output)
-        return self.apart(returned)
+            returned.append(self.candidate.run(mode, calls, self.candidate.prepare(mode, calls)))
+        return self.apart(self._with_inputs(returned))
+
+    def _with_inputs(self, outputs: list[Any]) -> list[Any]:
+        """What a call on each input set returned, and of one that changes its inputs, these."""
+        if not self.candidate.mutates:
+            return outputs
+        return [
+            [output, [tensor for _, tensor in walk_tensors(calls.inputs, "")]]
+            for calls, output in zip(self.sets, outputs, strict=True)
+        ]
 
 
 def _room_bytes(device: torch.device) -> float:

@@ -11,7 +11,7 @@ from harness.judge import audit, device
 from harness.judge.audit import Claim, complaint
 from harness.judge.baseline import Baseline
 from harness.judge.device import Device
-from harness.judge.measure import ESCAPED_FLAG
+from harness.judge.epochs import ESCAPED_FLAG
 from harness.records import Block, Epoch, Timing
 
 CPU = device.choose("cpu")
@@ -441,6 +441,16 @@ def test_the_most_lenient_of_the_readings_counts() -> None:
 
 def test_without_a_reading_of_the_reference_nothing_is_compared() -> None:
     assert complaint(claim(timing(2.0, 0.1, stopwatch_ms=9.0), known(2.0))) is None
+
+
+def test_calls_on_new_values_take_no_longer_than_others() -> None:
+    kept = timing(4.0, 1.0, unseen_ms=3.9, unseen_reference_ms=4.0)
+    for dev in (CPU, GPU):
+        text = complaint(claim(kept, known(4.0), dev))
+        assert text is not None
+        assert "took 1 ms, but 3.9 ms on values of which nothing was met before" in text
+        for honest in (timing(4.0, 1.0, unseen_ms=1.2, unseen_reference_ms=4.0), timing(4.0, 1.0)):
+            assert complaint(claim(honest, known(4.0), dev)) is None
 
 
 def test_more_cores_than_both_sides_were_given_are_refused_on_a_cpu() -> None:

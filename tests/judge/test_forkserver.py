@@ -175,7 +175,7 @@ def test_without_its_server_a_worker_starts_as_a_program_with_one_warning(
     monkeypatch: pytest.MonkeyPatch,
     misfortune: Callable[[ForkServer], None],
 ) -> None:
-    script = "answer(parent=os.getppid())"
+    script = "answer(parent=os.getppid())\nreceive()"  # lives on, and so does its warden
     forked = start_on(server, script)
     assert psutil.Process(ask(forked)["parent"]).ppid() == server._process.pid
     forked.end()

@@ -19,13 +19,14 @@ from harness import nvml
 from harness.channel import Message
 from harness.config import Settings
 from harness.draws import Draw
-from harness.judge import device, measure, stopwatch
+from harness.judge import clock, device, epochs, measure, stopwatch, unseen
 from harness.judge.device import Device
-from harness.judge.measure import Plan, enough, plan, time_mode
+from harness.judge.epochs import Plan, plan
+from harness.judge.measure import enough, time_mode
 from harness.judge.monitor import CONTENDED, POWER_CAPPED, THROTTLED, Monitor
 from harness.judge.sandbox import WorkerLied
 from harness.judge.usage import Usage
-from harness.mixing import Renewal, mixes, touches
+from harness.mixing import Renewal, mixes, touches, whole
 from harness.records import Block, Epoch, Timing
 
 SETTINGS = Settings(**(QUICK | {"epochs_min": 3, "epochs_max": 6, "mode_budget_s": 1e4}))
@@ -57,6 +58,8 @@ class Fake:
         self.orders.append((order, arguments))
         if order == "warm_up":
             answer: dict[str, Any] = {"ms": self.ms, "wall_ms": self.ms, "host_bound": False}
+        elif order == "unseen":
+            answer = {"ms": {name: ms * len(arguments["seeds"]) for name, ms in self.ms.items()}}
         elif order == "settle":
             answer = {"host_ms": 0.1} if arguments["host"] else {}
         elif order == "stopwatch":
@@ -122,13 +125,13 @@ def test_a_plan_is_bounded_whatever_the_times(
 ) -> None:
     ms = {"reference": reference_ms, "candidate": candidate_ms}
     steps = plan(ms, cuda=cuda, settings=SETTINGS)
-    assert 1 <= steps.sets <= (measure.MAX_SETS if cuda else measure.MAX_CPU_SETS)
+    assert 1 <= steps.sets <= (epochs.MAX_SETS if cuda else epochs.MAX_CPU_SETS)
     assert 3 <= steps.blocks <= 12
 
 
 def test_a_unit_of_fast_calls_is_long_enough_for_the_clock() -> None:
     steps = plan({"reference": 0.01, "candidate": 0.002}, cuda=False, settings=SETTINGS)
-    assert steps.sets * 0.002 >= measure.MIN_CPU_UNIT_MS
+    assert steps.sets * 0.002 >= epochs.MIN_CPU_UNIT_MS
 
 
 def test_a_slow_call_is_a_unit_of_its_own() -> None:
@@ -220,12 +223,24 @@ def test_what_an_event_pair_costs_is_taken_off_each_unit_once() -> None:
 def test_a_side_that_is_mostly_event_pair_is_flagged_and_stays_positive() -> None:
     found = timing(Fake(reference_ms=0.04, candidate_ms=0.031), GPU, overhead_ms=0.032)
     assert found.solution_ms > 0
-    assert measure.BELOW_RESOLUTION in found.flags
+    assert epochs.BELOW_RESOLUTION in found.flags
+
+
+@pytest.mark.parametrize("dev", [CPU, GPU])
+def test_what_has_just_timed_another_mode_is_warmed_up_for_less(dev: Device) -> None:
+    def seconds(**options: Any) -> float:
+        worker = Fake()
+        timing(worker, dev, **options)
+        (one,) = (arguments for order, arguments in worker.orders if order == "warm_up")
+        return float(one["seconds"])
+
+    assert seconds() == measure.WARM_S[dev.type]
+    assert 0 < seconds(warm=True) < seconds()
 
 
 def test_a_host_bound_side_is_flagged() -> None:
     bound = Fake(bend=lambda order, a: a | {"host_bound": True} if order == "warm_up" else a)
-    assert timing(bound, GPU).flags == (measure.HOST_BOUND,)
+    assert timing(bound, GPU).flags == (clock.HOST_BOUND,)
     slow = {"reference": 8.0, "candidate": 40.0}
     launch = Fake(bend=lambda order, a: a | {"wall_ms": slow} if order == "warm_up" else a)
     assert timing(launch, GPU).flags == (measure.LAUNCH_BOUND,)
@@ -239,7 +254,7 @@ def test_work_that_outlives_the_clock_is_flagged_against_the_reference() -> None
 
     assert timing(late(0.015, 0.03), GPU).flags == ()
     assert timing(late(0.300, 0.31), GPU).flags == (), "a slow wait is the machine's if both wait"
-    assert timing(late(0.015, 0.30), GPU).flags == (measure.ESCAPED_FLAG,)
+    assert timing(late(0.015, 0.30), GPU).flags == (epochs.ESCAPED_FLAG,)
 
 
 def test_disturbed_blocks_are_dropped_while_they_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +272,7 @@ def test_no_block_is_dropped_where_most_are_disturbed(monkeypatch: pytest.Monkey
     found = timing(Fake())
     assert found.dropped == 0
     assert all(epoch.blocks for epoch in found.epochs)
-    assert set(found.flags) == {CONTENDED, measure.UNSTABLE}
+    assert set(found.flags) == {CONTENDED, epochs.UNSTABLE}
 
 
 class Eyes:
@@ -266,6 +281,10 @@ class Eyes:
     def __init__(self) -> None:
         self.revealed: list[tuple[Any, ...]] = []
         self.sampled_: list[tuple[Any, ...]] = []
+        self.first_: list[tuple[Any, ...]] = []
+
+    def first(self, worker: Any, *arguments: Any) -> None:
+        self.first_.append(arguments)
 
     def reveal(self, *arguments: Any) -> None:
         self.revealed.append(arguments)
@@ -274,7 +293,7 @@ class Eyes:
         self.sampled_.append(arguments)
 
 
-@pytest.mark.parametrize(("spread", "flags"), [(0.001, ()), (0.3, (measure.UNSTABLE,))])
+@pytest.mark.parametrize(("spread", "flags"), [(0.001, ()), (0.3, (epochs.UNSTABLE,))])
 def test_samples_that_do_not_settle_in_time_are_called_unstable(
     spread: float, flags: tuple[str, ...]
 ) -> None:
@@ -525,6 +544,100 @@ def test_without_mixing_no_draw_is_mixed() -> None:
     assert worker.orders[0][1]["mix"] is False
 
 
+# --- values of which nothing was met ------------------------------------------------------------
+
+
+def unseen_of(worker: Fake) -> list[dict[str, Any]]:
+    return [arguments for order, arguments in worker.orders if order == "unseen"]
+
+
+def slower_at_first(times: int, factor: float = 4.0) -> Callable[[str, dict[str, Any]], Any]:
+    """The candidate is, in its first `times` units on values that it has not met."""
+    count = itertools.count()
+
+    def bend(order: str, answer: dict[str, Any]) -> dict[str, Any]:
+        if order == "unseen" and next(count) < times:
+            answer["ms"]["candidate"] *= factor
+        return answer
+
+    return bend
+
+
+def test_the_last_call_that_is_looked_at_is_one_on_values_of_its_own() -> None:
+    worker, eyes = Fake(), Eyes()
+    found = timing(worker, examiner=eyes)
+    assert (found.unseen_ms, found.unseen_reference_ms) == (4.0, 8.0)
+    (order,) = unseen_of(worker)
+    assert not {*order["seeds"]} & {seed for e in worker.epochs() for seed in e["seeds"]}
+    ((mode, draw, grad_seed, call),) = eyes.first_
+    assert (mode, draw.seed) == ("forward", order["seeds"][call])
+    assert draw.mix == whole(order["mix_seed"], order["seeds"], mix=True)[call][1]
+    assert draw.mix.begin == draw.mix.end
+    assert grad_seed == worker.epochs()[-1]["grad_seeds"][call]
+
+
+@pytest.mark.parametrize(("times", "honest"), [(3, True), (1 << 10, False)])
+def test_the_fastest_of_some_units_on_new_values_counts(times: int, honest: bool) -> None:
+    worker, eyes = Fake(bend=slower_at_first(times)), Eyes()
+    found = timing(worker, examiner=eyes)
+    assert unseen.slower(found, "cpu") is not honest
+    assert len(unseen_of(worker)) == (times + 1 if honest else unseen.TRIES)
+    assert len(eyes.first_) == honest, "what is too slow gets no credit, whatever it returned"
+
+
+@pytest.mark.parametrize(
+    ("renewal", "calls"),
+    [
+        (Renewal(), {0, 1, 2, 3}),
+        (Renewal(mutates=True), {0, 1, 2, 3}),
+        (Renewal(seeded=True), {0}),
+        (Renewal(restored=True), {0}),
+    ],
+)
+def test_of_what_draws_or_goes_by_buffers_the_first_call_is_looked_at(
+    renewal: Renewal, calls: set[int]
+) -> None:
+    seen = set()
+    for _ in range(40):
+        eyes = Eyes()
+        timing(Fake(0.3, 0.125), examiner=eyes, renewal=renewal)
+        seen |= {call for *_, call in eyes.first_}
+    assert seen == calls
+
+
+def test_where_the_reference_is_slower_too_nothing_was_kept() -> None:
+    def bend(order: str, answer: dict[str, Any]) -> dict[str, Any]:
+        if order == "unseen":
+            answer["ms"] = {name: 5 * ms for name, ms in answer["ms"].items()}
+        return answer
+
+    worker = Fake(bend=bend)
+    assert not unseen.slower(timing(worker, examiner=Eyes()), "cpu")
+    assert len(unseen_of(worker)) == 1
+
+
+def test_who_is_no_faster_has_kept_nothing_that_counts() -> None:
+    worker = Fake(reference_ms=4.0, candidate_ms=4.0)
+    assert timing(worker, examiner=Eyes()).unseen_ms is None
+    assert unseen_of(worker) == []
+    worker = Fake()
+    assert timing(worker).unseen_ms is None, "where no solution is loaded"
+
+
+def test_a_unit_that_has_to_be_done_again_is_done_on_other_values() -> None:
+    count = itertools.count()
+
+    def opened(order: str, answer: dict[str, Any]) -> dict[str, Any]:
+        return {"ms": {}} if order == "unseen" and next(count) < 2 else answer
+
+    worker = Fake(bend=opened)
+    assert timing(worker, GPU, examiner=Eyes()).unseen_ms == 4.0
+    assert len({seed for order in unseen_of(worker) for seed in order["seeds"]}) == 3
+    never = Fake(bend=lambda order, answer: {"ms": {}} if order == "unseen" else answer)
+    with pytest.raises(WorkerLied, match="had not met"):
+        timing(never, GPU, examiner=Eyes())
+
+
 # --- a lying one --------------------------------------------------------------------------------
 
 
@@ -550,6 +663,12 @@ LIES = {
     "warm_up of one side": ("warm_up", put("ms", {"reference": 1.0})),
     "warm_up of a number": ("warm_up", put("ms", 1.0)),
     **{f"epoch without {k}": ("epoch", drop(k)) for k in ("blocks", "late_ms", "kept")},
+    "unseen without times": ("unseen", drop("ms")),
+    "unseen of one side": ("unseen", put("ms", {"reference": 1.0})),
+    **{
+        f"unseen of {ms!r}": ("unseen", put("ms", {"reference": 1.0, "candidate": ms}))
+        for ms in NO_TIMES
+    },
     "blocks without numbers": ("epoch", put_block("units", None)),
     "too few blocks": ("epoch", lambda answer: answer | {"blocks": answer["blocks"][:-1]}),
     "too many blocks": ("epoch", lambda answer: answer | {"blocks": answer["blocks"] * 2}),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from harness.mixing import mixes, sample, touches
+from harness.mixing import mixes, sample, touches, whole
 from harness.problem import Draw, Instance
 from harness.trees import bytes_of
 from harness.worker import meters, pool, timing
@@ -227,6 +227,75 @@ def test_a_stopwatch_samples_every_call_on_values_of_the_judges(mode: str) -> No
     assert len(outputs) == 4
     for draw, got in zip(draws, outputs, strict=True):
         assert torch.equal(got, sample(2 * instance().inputs(draw)[0], 5))
+
+
+def test_the_last_unit_is_on_whole_draws_and_what_it_returned_is_kept_as_it_was_then() -> None:
+    seen: list[torch.Tensor] = []
+    returned: list[torch.Tensor] = []
+
+    class Late(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.append(x.clone())
+            returned.append(2 * x)
+            return returned[-1]
+
+    class Finishing(Steady):
+        """Someone goes on with the outputs when the clock has stopped."""
+
+        def unit(self, side: Side, mode: str, sets: list[CallSet]) -> Unit:
+            for output in returned if side.name == "reference" else ():
+                output.zero_()
+            return super().unit(side, mode, sets)
+
+    of = timer([], Finishing())
+    epoch(of)
+    of.candidate.model = Late()
+    addresses = [calls.inputs[0].data_ptr() for calls in of.sets]
+    assert of.unseen("forward", seeds=[11, 12, 13], mix_seed=5) == {
+        "candidate": 6.0,
+        "reference": 12.0,
+    }
+    assert [calls.inputs[0].data_ptr() for calls in of.sets] == addresses
+    for seed, x, kept, (_, mix) in zip(
+        (11, 12, 13), seen[-3:], of.kept[0], whole(5, [11, 12, 13], mix=True), strict=True
+    ):
+        assert torch.equal(x, of.instance.inputs(Draw(seed=seed, mix=mix))[0])
+        assert torch.equal(kept, 2 * x)
+
+
+def test_the_first_call_on_new_values_draws_by_its_seed_and_shows_what_it_did_to_its_inputs() -> (
+    None
+):
+    class Dropping(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.mul_(torch.rand_like(x)) + 0
+
+    of = timer([])
+    epoch(of)
+    of.candidate = Side("candidate", Dropping(), mutates=True)
+    of.unseen("forward", seeds=[11, 12, 13], mix_seed=5)
+    output, (after,) = of.kept[0][0]
+    _, mix = whole(5, [11, 12, 13], mix=True)[0]
+    drawn = of.instance.inputs(Draw(seed=11, mix=mix))[0]
+    torch.manual_seed(11)
+    assert torch.equal(output, drawn * torch.rand_like(drawn))
+    assert torch.equal(after, output)
+
+
+@pytest.mark.parametrize("error", [GateOpened, HostBound])
+def test_a_unit_that_the_meter_wants_again_would_not_be_the_first(error: type[Exception]) -> None:
+    class Opening(Steady):
+        opens = False
+
+        def unit(self, side: Side, mode: str, sets: list[CallSet]) -> Unit:
+            if self.opens:
+                raise error("again")
+            return super().unit(side, mode, sets)
+
+    of = timer([], meter := Opening())
+    epoch(of)
+    meter.opens = True
+    assert of.unseen("forward", seeds=[11, 12, 13], mix_seed=5) == {}
 
 
 def test_what_is_renewed_in_part_is_what_the_judge_works_out() -> None:

@@ -1,0 +1,94 @@
+"""Calls on values of which a solution has met nothing, by the worker's clock.
+
+The values of timed calls are mixed of a few draws: that is cheap, and no result comes again. But
+rows do, times other factors, and whole tensors of integers; so who knows the factors' range keeps
+where the largest values of a row lie, or an order of indices, and does the rest of the work in the
+first calls alone. And what is returned by units whose outputs nobody can ask for any more may be
+anything. So the last calls get draws that nobody has met, a set each, and what they returned is
+looked at: whoever is fast by what he has met before is slow or wrong there. A solution that bends
+the worker's clock is the stopwatch's business.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from dataclasses import replace
+from typing import Any
+
+from harness.draws import Draw
+from harness.judge.claims import positive
+from harness.judge.sandbox import Worker, WorkerLied, claimed
+from harness.judge.stopwatch import Examiner, Inputs
+from harness.mixing import Renewal, whole
+from harness.records import Timing
+
+#: The fastest of so many units counts, and the first that is fast enough: where others have a part
+#: of the cores, most may be slow.
+TRIES = 10
+#: How much longer such a call may take, as a factor; and a unit of them, beside.
+SLACK = {"cuda": 1.25, "cpu": 1.5}
+SLACK_MS = {"cuda": 0.01, "cpu": 0.1}
+
+
+def timed(
+    worker: Worker,
+    timing: Timing,
+    inputs: Inputs,
+    *,
+    kind: str,
+    timeout_s: float,
+    examiner: Examiner,
+) -> Timing:
+    """`timing` with what such calls take; of a solution that claims to be faster. `inputs`: those
+    of the last epoch. The outputs of the unit that counts are looked at, where it is fast enough.
+
+    Raises `WorkerLied` where none could be timed, as `Worker.ask`, and whatever `examiner` does.
+    """
+    if timing.interval.ratio <= 1:
+        return timing
+    for _ in range(TRIES):
+        seeds, mix_seed = [secrets.randbits(48) for _ in inputs.grad_seeds], secrets.randbits(48)
+        answer = worker.ask(
+            "unseen", timeout_s=timeout_s, mode=timing.mode, seeds=seeds, mix_seed=mix_seed
+        ).body["answer"]
+        with claimed():
+            took_ms = {name: _per_call(ms, timing) for name, ms in dict(answer["ms"]).items()}
+            if not took_ms:
+                continue
+            timing = replace(
+                timing,
+                unseen_ms=min(timing.unseen_ms or math.inf, took_ms["candidate"]),
+                unseen_reference_ms=min(
+                    timing.unseen_reference_ms or math.inf, took_ms["reference"]
+                ),
+            )
+        if not slower(timing, kind):
+            call = secrets.randbelow(len(seeds)) if _any_call(inputs.renewal) else 0
+            _, mix = whole(mix_seed, seeds, mix=inputs.renewal.mix)[call]
+            draw = Draw(seed=seeds[call], mix=mix)
+            examiner.first(worker, timing.mode, draw, inputs.grad_seeds[call], call)
+            return timing
+    if timing.unseen_ms is None:
+        raise WorkerLied(f"{timing.mode}: no call on values that it had not met could be timed")
+    return timing
+
+
+def _any_call(renewal: Renewal) -> bool:
+    """Whether every call of a unit can be made again, not only the first, that began from a seed
+    and from buffers as they were."""
+    return not (renewal.seeded or renewal.restored)
+
+
+def slower(timing: Timing, kind: str) -> bool:
+    """Whether calls on values that were not met before took longer than others; where the reference
+    did too, so may they."""
+    if timing.unseen_ms is None or timing.unseen_reference_ms is None:
+        return False
+    usual_ms = max(timing.solution_ms, timing.unseen_reference_ms / timing.interval.ratio)
+    return timing.unseen_ms > SLACK[kind] * usual_ms + SLACK_MS[kind] / timing.calls
+
+
+def _per_call(ms: Any, timing: Timing) -> float:
+    """Of a unit. Raises `WorkerLied`."""
+    return max(positive(ms) - timing.overhead_ms, positive(ms) / 10) / timing.calls
