@@ -1,7 +1,7 @@
 """Evaluation harness for GPU kernels: right, honest, repeatable, fast.
 
-`python run_eval.py --help` is the command line; `evaluate`, `compare`, `read` and `frame` are the
-same from Python (docs/python.md).
+`python run_eval.py --help` is the command line; `Judge`, `evaluate`, `compare`, `read` and `frame`
+are the same from Python (docs/python.md).
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.api import compare, evaluate, frame, read
+    from harness.api import Judge, compare, evaluate, frame, read
     from harness.config import Settings
 
 #: The folder that holds this package, and problems, solutions and results beside it.
 ROOT = Path(__file__).resolve().parent.parent
 
-__all__ = ["Settings", "compare", "evaluate", "frame", "read"]
+__all__ = ["Judge", "Settings", "compare", "evaluate", "frame", "read"]
 __version__ = "0.1.0"
 
 

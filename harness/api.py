@@ -10,6 +10,7 @@ import pandas as pd
 from harness import comparison, results, run
 from harness.comparison import Comparison
 from harness.config import Settings
+from harness.judge.case import Opened
 from harness.records import Row
 
 
@@ -25,6 +26,50 @@ class _Silent:
     def warn(self, text: str) -> None: ...
 
 
+class Judge:
+    """Judges one solution after another.
+
+    The problem of the last one stays open: its reference is loaded, tried and measured once for
+    all solutions that follow within ten minutes, and takes memory of the device until then
+    (`close`, or the end of a `with` block, gives it back).
+    """
+
+    def __init__(
+        self, settings: Settings | None = None, *, output: str | Path | None = None
+    ) -> None:
+        """Rows are appended to `output`, by default the results CSV of the device; raw samples and
+        logs go beside it."""
+        self._settings = settings or Settings()
+        self._output = Path(output) if output else None
+        self._opened = Opened()
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def evaluate(self, problem: str | Path, solution: str | Path) -> Row:
+        """Judge one solution of one problem; both by name or by path.
+
+        A reward should come from `row.flat()`, which leaves out every speedup that the verdict
+        does not credit. Raises `errors.RequestError` for an unknown name, `errors.MachineError`
+        where this machine cannot do it; whatever the solution does wrong is a verdict.
+        """
+        request = run.Request(
+            settings=self._settings,
+            problem=str(problem),
+            solution=str(solution),
+            output=self._output,
+            fresh=True,
+        )
+        return run.execute(request, _Silent(), self._opened)[0]
+
+    def close(self) -> None:
+        """Let go of the problem that is open."""
+        self._opened.close()
+
+
 def evaluate(
     problem: str | Path,
     solution: str | Path,
@@ -32,22 +77,9 @@ def evaluate(
     *,
     output: str | Path | None = None,
 ) -> Row:
-    """Judge one solution of one problem; both by name or by path.
-
-    The row is appended to `output`, by default the results CSV of the device; raw samples and
-    logs go beside it. A reward should come from `row.flat()`, which leaves out every speedup that
-    the verdict does not credit. Raises `errors.RequestError` for an unknown name,
-    `errors.MachineError` where this machine cannot do it; whatever the solution does wrong is a
-    verdict.
-    """
-    request = run.Request(
-        settings=settings or Settings(),
-        problem=str(problem),
-        solution=str(solution),
-        output=Path(output) if output else None,
-        fresh=True,
-    )
-    return run.execute(request, _Silent())[0]
+    """Judge one solution of one problem, as `Judge` does."""
+    with Judge(settings, output=output) as judge:
+        return judge.evaluate(problem, solution)
 
 
 def compare(files: Sequence[str | Path]) -> Comparison:

@@ -1,7 +1,7 @@
 """YAML preset + flags -> `Settings`. An unknown key or a bad value is a `RequestError`.
 
-Covers: types, ranges, nearest names, the digest that rows carry. Not whether this machine can
-do what is asked (judge/device.py).
+Covers: nearest names, the digest that rows carry. Not types and ranges (setting_rules.py), nor
+whether this machine can do what is asked (judge/device.py).
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import dataclasses
 import hashlib
 import json
 import os
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,17 +18,12 @@ import yaml
 
 from harness.errors import RequestError, hint, nearest
 from harness.records import MODES
+from harness.setting_rules import RULES, VARIATIONS, checked
 
-DTYPES = ("float32", "float16", "bfloat16", "float64")
-VARIATIONS = ("as_given", "scaled", "heavy_tailed", "region", "signs", "large", "small")
-LAYOUTS = ("strided", "misaligned")
-COMPILE_MODES = ("default", "max-autotune", "reduce-overhead")  # of torch.compile
-SANDBOXES = ("auto", "default", "strict")
 PRESETS = Path(__file__).resolve().parent.parent / "configs"
 
-#: Left out of the digest: a row's own columns state what the first two came to, its flags what is
-#: of an earlier run and which headers a build had; how workers start, and how builds share the
-#: machine, is in no figure.
+#: Left out of the digest: what bears on no figure, or stands in the row. What the first two came to
+#: is in its columns, and in its flags what an earlier run had found and which headers a build had.
 NOT_IN_DIGEST = (
     *("device", "size", "keep_baseline", "lean_builds"),
     *("warm_workers", "max_jobs", "reserved_cores"),
@@ -38,10 +32,14 @@ NOT_IN_DIGEST = (
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All that says how an evaluation is done. Raises `RequestError` for a bad value."""
+    """All that says how an evaluation is done. Raises `RequestError` for a bad value.
+
+    Lists of names, as `DTYPES`, are those of setting_rules.py.
+    """
 
     device: str = "auto"
-    """`auto` (the first GPU, else the CPU), `cpu`, `cuda` or `cuda:N`."""
+    """`auto` (the GPU with most memory free, else the CPU), `cpu`, `cuda` (that GPU too) or
+    `cuda:N`."""
 
     dtype: str = "float32"
     """Type of the floating-point inputs and weights: one of `DTYPES`."""
@@ -151,13 +149,12 @@ class Settings:
 
     def __post_init__(self) -> None:
         for key in RULES:
-            object.__setattr__(self, key, _checked(key, getattr(self, key)))
+            object.__setattr__(self, key, checked(key, getattr(self, key)))
         if self.epochs_min > self.epochs_max:
             raise RequestError(
                 f"epochs_min is {self.epochs_min}: it must not be above epochs_max, "
                 f"which is {self.epochs_max}"
             )
-
         if self.require_own_kernels and not self.profile:
             raise RequestError(
                 "require_own_kernels needs profile: true, which tells whose kernels ran"
@@ -172,106 +169,6 @@ class Settings:
 
 
 KEYS = tuple(field.name for field in dataclasses.fields(Settings))
-
-Rule = tuple[str, Callable[[object], bool]]
-
-
-def _whole(low: int, high: int) -> Rule:
-    return f"a whole number from {low} to {high}", lambda v: type(v) is int and low <= v <= high
-
-
-def _number(low: float, high: float) -> Rule:
-    # NaN is in no range.
-    return f"a number from {low:g} to {high:g}", lambda v: type(v) is float and low <= v <= high
-
-
-def _one_of(names: tuple[str, ...]) -> Rule:
-    return f"one of {', '.join(names)}", lambda value: value in names
-
-
-def _some_of(names: tuple[str, ...], *, least: int = 1) -> Rule:
-    def allowed(value: object) -> bool:
-        if not isinstance(value, tuple) or not all(item in names for item in value):
-            return False
-        return len(set(value)) == len(value) >= least
-
-    some = "a list of some of" if least else "a list, which may be empty, of some of"
-    return f"{some} {', '.join(names)}, each once", allowed
-
-
-def _text(pattern: str, wanted: str) -> Rule:
-    return wanted, lambda value: isinstance(value, str) and bool(re.fullmatch(pattern, value))
-
-
-def _or_none(rule: Rule) -> Rule:
-    return f"{rule[0]}, or null", lambda value: value is None or rule[1](value)
-
-
-_FLAG: Rule = ("true or false", lambda value: isinstance(value, bool))
-_SECONDS = _number(0.1, 86400.0)
-_ARCH = r"\d{1,2}\.\d[af]?(\+PTX)?"
-
-#: Key -> what its value must be, in words and as a test.
-RULES: dict[str, Rule] = {
-    "device": _text(r"auto|cpu|cuda(:\d{1,3})?", "auto, cpu, cuda or cuda:N"),
-    "dtype": _one_of(DTYPES),
-    "size": _text(
-        r"\w[\w.-]*|[A-Za-z_]\w*=\d{1,18}(,[A-Za-z_]\w*=\d{1,18})*",
-        "auto, fit, the name of one of the problem's sizes, or constants such as batch_size=16",
-    ),
-    "quick": _FLAG,
-    "trials": _whole(1, 1000),
-    "variations": _some_of(VARIATIONS),
-    "layouts": _some_of(LAYOUTS, least=0),
-    "huge": _FLAG,
-    "require_views": _FLAG,
-    "modes": _some_of(MODES, least=0),
-    "compile_baseline": _some_of(COMPILE_MODES, least=0),
-    "keep_baseline": _FLAG,
-    "epochs_min": _whole(2, 1000),
-    "epochs_max": _whole(2, 1000),
-    "half_width": _number(0.0001, 1.0),
-    "mode_budget_s": _SECONDS,
-    "cpu_mode_budget_s": _SECONDS,
-    "build_timeout_s": _SECONDS,
-    "import_timeout_s": _SECONDS,
-    "start_timeout_s": _SECONDS,
-    "call_timeout_s": _SECONDS,
-    "measure_memory": _FLAG,
-    "profile": _FLAG,
-    "require_backward": _FLAG,
-    "require_own_kernels": _FLAG,
-    "sandbox": _one_of(SANDBOXES),
-    "error_ratio_limit": _or_none(_number(1.0, 1e6)),
-    "allow_tf32": _FLAG,
-    "threads": _or_none(_whole(1, 4096)),
-    "cuda_arch": _or_none(
-        _text(rf"{_ARCH}([; ]{_ARCH})*", 'quoted architectures such as "9.0" or "8.0;9.0a"')
-    ),
-    "lean_builds": _FLAG,
-    "warm_workers": _FLAG,
-    "max_jobs": _or_none(_whole(1, 4096)),
-    "reserved_cores": _whole(0, 4096),
-}
-_FLOATS = tuple(key for key, rule in RULES.items() if rule[1](1.0))
-
-
-def _checked(key: str, value: object) -> object:
-    """`value` if the rule of `key` allows it, with what YAML cannot say put right.
-
-    Lists become tuples, and 20 may stand for 20.0. Raises `RequestError`.
-    """
-    wanted, allowed = RULES[key]
-    right = tuple(value) if isinstance(value, list) else value
-    if key in _FLOATS and not isinstance(value, bool):
-        # YAML 1.1 reads 1e-3 as text: its floats need a dot.
-        exponent = isinstance(value, str) and re.fullmatch(r"\d+[eE][+-]?\d+", value)
-        if isinstance(value, int) or exponent:
-            right = float(str(value))
-    if not allowed(right):
-        shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else repr(value)
-        raise RequestError(f"{key} is {shown or 'empty'}: it must be {wanted}")
-    return right
 
 
 def load(path: str | Path | None, overrides: Mapping[str, object]) -> Settings:
@@ -312,7 +209,7 @@ def _preset(path: Path) -> dict[str, object]:
         raise RequestError(f"{path}: {', '.join(twice)} is stated twice: keep one")
     _refuse_unknown(values, f"{path}: key")
     try:
-        return {key: _checked(key, value) for key, value in values.items()}
+        return {key: checked(key, value) for key, value in values.items()}
     except RequestError as error:
         raise RequestError(f"{path}: {error}") from None
 

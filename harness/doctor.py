@@ -27,7 +27,7 @@ from harness.findings import Finding, State, finding
 from harness.judge import device, isolation, toolchain
 from harness.judge.context import COMPILER_BYTES
 from harness.judge.device import Device
-from harness.judge.sandbox import WorkerCrash, WorkerFault, WorkerLied, WorkerTimeout
+from harness.judge.sandbox import FAILURES
 from harness.judge.toolchain import Toolchain
 from harness.wording import counted
 
@@ -197,14 +197,7 @@ def _worker(machine: Machine) -> Iterator[Finding]:
             )
             with context.worker("doctor", salt="doctor"):
                 yield finding("worker", State.OK, "a worker process starts")
-        except (
-            HarnessError,
-            OSError,
-            WorkerCrash,
-            WorkerFault,
-            WorkerLied,
-            WorkerTimeout,
-        ) as error:
+        except (HarnessError, OSError, *FAILURES) as error:
             yield finding(
                 "worker", State.MISSING, f"no worker process starts: {error}", "see above"
             )

@@ -28,7 +28,7 @@ from harness.constants import FULL, stated
 from harness.dispatch import DispatchMode
 from harness.errors import ProblemError
 from harness.problem import Instance
-from harness.trees import walk_tensors
+from harness.trees import bytes_of, walk_tensors
 
 FIT = "fit"
 LEAST = 2  # no constant is made smaller: one row would hide what a kernel does with several
@@ -99,7 +99,6 @@ class _Scale:
     budget: Cost
     chosen: dict[str, int] = field(default_factory=dict)
     cost: Cost = NEVER
-    on_meta: bool = True
 
     def find(self) -> str:
         names = self._instance(FULL, META).leading
@@ -229,8 +228,8 @@ class _Tally(DispatchMode):
         self.operations += 1
         if self.operations > self.most:
             raise _TooLong
-        self.moved += sum(_bytes(tensor) for tensor in [*taken, *given])
-        self.made += sum(_bytes(tensor) for tensor in given if id(tensor) not in own)
+        self.moved += bytes_of([taken, given])
+        self.made += bytes_of([tensor for tensor in given if id(tensor) not in own])
         return out
 
 
@@ -249,8 +248,7 @@ def counted(instance: Instance, *, whole: bool = True) -> Cost:
                 seconds = math.inf
                 instance.guard("Model.forward", lambda: model(*inputs), passing=(_TooLong,))
                 seconds = tally.seconds + flops.get_total_flops() / FLOPS_PER_S
-    held = sum(_bytes(t) for _, t in walk_tensors(inputs, ""))
-    held += sum(_bytes(t) for t in [*model.parameters(), *model.buffers()])
+    held = bytes_of([inputs, *model.parameters(), *model.buffers()])
     return Cost(bytes=2 * held + 1.5 * tally.made, forward_s=seconds)
 
 
@@ -283,7 +281,7 @@ def _step(instance: Instance) -> tuple[int, float]:
     if tensors:
         grads = [torch.ones_like(tensor) for tensor in tensors]
         instance.guard("backward", lambda: torch.autograd.backward(tensors, grads))
-    return tally.made + sum(_bytes(t) for _, t in walk_tensors(inputs, "")), seconds
+    return tally.made + bytes_of(inputs), seconds
 
 
 @contextlib.contextmanager
@@ -292,7 +290,3 @@ def _training() -> Iterator[None]:
     torch.manual_seed(0)
     with torch.enable_grad():
         yield
-
-
-def _bytes(tensor: torch.Tensor) -> int:
-    return tensor.numel() * tensor.element_size()

@@ -16,21 +16,20 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import psutil
 import torch
 
 from harness import results, run, samples
-from harness.errors import HarnessError, ProblemError
+from harness.errors import HarnessError
 from harness.judge import device
-from harness.judge.case import Case, open_case
+from harness.judge.case import Opened
 from harness.judge.context import COMPILER_BYTES, Context, compilers_at_once
 from harness.judge.sandbox import private_folder
-from harness.records import Problem, Row
+from harness.records import Row
 from harness.units import Damaged, Message, request_of, unpack
 from harness.wire import Wire, WireClosed
 
@@ -97,7 +96,7 @@ class _Judge:
     output: Path
     _request: run.Request = field(init=False)
     _context: Context = field(init=False)
-    _open: tuple[tuple[Any, ...], Case | ProblemError] | None = None
+    _opened: Opened = field(default_factory=lambda: Opened(faults=True))
 
     def get_ready(self, terms: Message) -> None:
         """Choose the device, and say what it is. Raises `HarnessError`."""
@@ -127,22 +126,6 @@ class _Judge:
         told = _Teller(wire=self.wire, folder=self.output.parent, run_id=self._context.run_id)
         run.run_jobs(self._request, self._context, [job], told, self._opened)
         self.wire.send({"done": True})
-
-    def _opened(
-        self, context: Context, problem: Problem, size: str, note: Callable[[str], None]
-    ) -> Case:
-        """The case of a problem, kept until another is asked for. Raises `ProblemError`."""
-        key = (problem.name, problem.digest, size, context.settings)
-        if self._open is None or self._open[0] != key:
-            self._open = None  # its memory first
-            try:
-                self._open = (key, open_case(context, problem, size, note))
-            except ProblemError as error:
-                self._open = (key, error)
-        found = self._open[1]
-        if isinstance(found, ProblemError):
-            raise found
-        return dataclasses.replace(found, context=context)  # that of this unit's builds
 
 
 def _compilers(neighbours: int) -> int:

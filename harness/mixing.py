@@ -1,8 +1,8 @@
 """Values that no call has seen yet, for the price of a copy; and samples of what a call returned.
 
 A mixture is rows of two draws side by side, each value times a factor between 0.9 and 1 that
-goes by its place and by the mixture: so no row comes again either, nor one that is another's
-multiple, whose result would be that of a known one times a number (of what has no bias, most is).
+depends on its place and on the mixture. So no row comes again, nor a multiple of one: a function
+without a bias would often give that the known result times a number.
 Every value stays where its own draw put it, and tensors of equal length are mixed in step.
 Integers, which may be a permutation or sorted, are taken from one draw as a whole, and single
 values are left alone. Judge and worker both work it out from the same seeds.
@@ -25,13 +25,15 @@ FACTORS = (0.9, 1.0)
 PERIOD = 16381  # of the factors; a prime: no column of a matrix meets only a few of them
 LONGEST = 1 << 22  # values whose factors are kept as they stand beside them
 TOUCHED = 1 / 16  # of each tensor, where values are renewed in part
+SAMPLES = 1024  # values of a tensor that are looked at, where not all are
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mix:
-    """A stretch of each tensor, `begin` to `end` of its length, that another seed's draw gives;
-    then the first value times the factor that is number `factors`, and so on; None: all times 1.
-    `grads` makes gradients of the outputs other ones than those of their seed alone."""
+    """What is done to the tensors of one draw. The stretch from `begin` to `end`, as shares of a
+    tensor's length, gets the values that the draw of `seed` has there. Then the first value is
+    multiplied by factor number `factors`, the second by the next, and so on (None: none is).
+    `grads` is combined with the seed of the outputs' gradients, so that these are new too."""
 
     seed: int
     begin: float
@@ -201,9 +203,6 @@ def mix_in(inputs: list[Any], others: list[Any], mix: Mix) -> None:
     for path, tensor in walk_tensors(inputs, ""):
         stretch(tensor, mix).copy_(stretch(theirs[path], mix))
         put(tensor, mix, into=tensor)
-
-
-SAMPLES = 1024
 
 
 def sample(tensor: torch.Tensor, seed: int) -> torch.Tensor:

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from harness.binding import Binding
-from harness.channel import text_keys
 from harness.draws import generator, grad_outputs, surroundings
+from harness.encoding import text_keys
 from harness.problem import Instance
 from harness.trees import inexact, map_tensors, once, walk_tensors
 from harness.trial import Call, Played, Result, Trial

@@ -8,23 +8,18 @@ the draw only ends up with other inputs than those that its answer is judged by.
 from __future__ import annotations
 
 import contextlib
-import inspect
-import random
-import sys
-import types
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from torch.nn.parameter import is_lazy
 
-from harness import constants
 from harness.constants import FULL, sizes
-from harness.draws import VARIATIONS, Draw, lay_out, vary
+from harness.draws import Draw, lay_out, vary
 from harness.errors import ProblemError
 from harness.mixing import mix_in
+from harness.problem_file import ProblemFile, seed_everything
 from harness.trees import apart, inexact, map_tensors, walk_tensors
 
 __all__ = ["FULL", "Draw", "Instance", "sizes"]
@@ -32,7 +27,7 @@ __all__ = ["FULL", "Draw", "Instance", "sizes"]
 _T = TypeVar("_T")
 
 
-class Instance:
+class Instance(ProblemFile):
     """A problem at one size, dtype and device.
 
     `model(seed)` and `inputs(draw)` are deterministic in their argument. Floating tensors are
@@ -43,81 +38,29 @@ class Instance:
     def __init__(
         self, *, source: str, path: str, size: str, dtype: torch.dtype, device: torch.device
     ) -> None:
-        self.path = path
-        self.size = size
+        super().__init__(source=source, path=path, size=size)
         self.dtype = dtype
         self.device = device
         self._made_on = self._drawn_on = device
         self._weights: set[str] = set()  # names, once a model was made
-        self._source = source
-        self._module = _execute(source, path, size)
-        # Tensors that the file makes at its top, such as inputs once for all: they are handed out
-        # as copies, or what is varied would stay so.
+        # Of tensors that the file makes at its top, such as inputs once for all: these are handed
+        # out as copies, or what one draw changes would be left in the next.
         held = [value for name, value in self._module.items() if not name.startswith("__")]
         self._kept = {_storage(tensor) for _, tensor in walk_tensors(held, "")} - {None}
         self._given: list[weakref.ref[torch.Tensor]] = []
-        for name in ("Model", "get_inputs"):
-            if not callable(self._module.get(name)):
-                raise ProblemError(f"the problem file defines no {name}", path=path)
-        model = self._module["Model"]
-        if not isinstance(model, type) or not issubclass(model, torch.nn.Module):
-            raise ProblemError("Model is not a class of torch.nn.Module", path=path)
-        arguments = [
-            parameter
-            for parameter in inspect.signature(self._module["Model"].forward).parameters.values()
-            if parameter.kind not in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD)
-        ][1:]  # inputs are handed over in order, so what goes by keyword only never is one
-        self.argument_names = [argument.name for argument in arguments]
-        self.required_arguments = sum(
-            one.default is one.empty and one.kind is not one.VAR_POSITIONAL for one in arguments
-        )
-        self.grad_inputs: tuple[str, ...] | None = self._module.get("GRAD_INPUTS")
-        unknown = set(self.grad_inputs or ()) - set(self.argument_names)
-        if unknown:
-            raise ProblemError(
-                f"GRAD_INPUTS names {sorted(unknown)}, forward takes {self.argument_names}",
-                path=path,
-            )
-        if unknown := set(self.variations) - set(VARIATIONS):
-            raise ProblemError(
-                f"VARIATIONS names {sorted(unknown)}; there are {', '.join(VARIATIONS)}", path=path
-            )
-
-    @property
-    def leading(self) -> dict[str, int]:
-        """The whole numbers that `get_inputs` reads, the leading dimension first."""
-        return constants.leading(self._source, self._module)
-
-    @property
-    def variations(self) -> tuple[str, ...]:
-        """The file's own `VARIATIONS`: those that its inputs allow; without them, all."""
-        return tuple(self._module.get("VARIATIONS", VARIATIONS))
-
-    @property
-    def tolerances(self) -> dict[torch.dtype, tuple[float, float]]:
-        """The file's own `TOLERANCES`: dtype -> (rtol, atol). Raises `ProblemError`."""
-        try:
-            return {
-                getattr(torch, str(dtype).removeprefix("torch.")): (float(rtol), float(atol))
-                for dtype, (rtol, atol) in self._module.get("TOLERANCES", {}).items()
-            }
-        except (TypeError, ValueError, AttributeError):
-            text = 'TOLERANCES must be such as {"float32": (1e-4, 1e-6)}: rtol and atol by dtype'
-            raise ProblemError(text, path=self.path) from None
 
     def construct(self, cls: type[torch.nn.Module] | Callable[..., Any], seed: int) -> Any:
         """`cls` of `get_init_inputs()` on the device, its random numbers drawn from `seed`.
 
         Made where the reference could be made: `model` has found that out.
         """
-        _seed(seed)
+        seed_everything(seed)
         with torch.device(self._made_on):
             given = self.guard("get_init_inputs", lambda: self._module["get_init_inputs"]())
             given = map_tensors(lambda tensor: tensor.to(self.device), given)
-            arguments, options = self._arguments(given)
+            arguments, options = self.init_arguments(given)
             model = cls(*arguments, **options)
-        is_module = isinstance(model, torch.nn.Module)
-        if not is_module:
+        if not isinstance(model, torch.nn.Module):
             return model
         # Not by `.to(dtype)`, which keeps the real part alone of complex weights.
         model = model.to(device=self.device)._apply(
@@ -127,30 +70,6 @@ class Instance:
             with torch.no_grad():
                 model(*self.drawn(seed))  # its first call gives them their shapes
         return model
-
-    def _arguments(self, given: Any) -> tuple[list[Any], dict[str, Any]]:
-        """What `get_init_inputs` returned, as positional and keyword arguments.
-
-        `[[...], {...}]` is both at once where the names are those of Model's arguments, or where
-        Model does not take a list and a dict.
-        """
-        if isinstance(given, dict):
-            return [], given
-        if not isinstance(given, list | tuple):
-            kind = type(given).__name__
-            raise ProblemError(f"get_init_inputs returns a {kind}, not a list", path=self.path)
-        if [type(item) for item in given] == [list, dict]:
-            named = bool(given[1]) and self._takes(*given[0], **given[1])
-            if named or not self._takes(*given):
-                return given[0], given[1]
-        return list(given), {}
-
-    def _takes(self, *arguments: Any, **options: Any) -> bool:
-        try:
-            inspect.signature(self._module["Model"]).bind(*arguments, **options)
-        except TypeError:
-            return False
-        return True
 
     def model(self, seed: int) -> torch.nn.Module:
         """The reference with weights drawn from `seed`."""
@@ -182,7 +101,7 @@ class Instance:
 
         def draw(where: torch.device) -> Any:
             self._drawn_on = where
-            _seed(seed)
+            seed_everything(seed)
             with torch.device(where):
                 return self.guard("get_inputs", lambda: self._module["get_inputs"]())
 
@@ -247,21 +166,6 @@ class Instance:
         cast = tensor.detach().to(device=self.device, dtype=dtype)
         return cast.clone() if kept and _storage(cast) in kept else cast
 
-    def guard(
-        self, what: str, action: Callable[[], Any], *, passing: tuple[type[Exception], ...] = ()
-    ) -> Any:
-        """Run the file's own code; what it raises, but for want of memory and what is `passing`,
-        is a `ProblemError`."""
-        try:
-            return action()
-        except Exception as error:
-            if isinstance(error, (torch.OutOfMemoryError, ProblemError, *passing)):
-                raise
-            kind = type(error).__name__
-            raise ProblemError(
-                f"{what} failed: {kind}: {error}", path=self.path, line=_line_in(error, self.path)
-            ) from error
-
 
 @contextlib.contextmanager
 def _uninitialised_is_nan() -> Iterator[None]:
@@ -278,38 +182,3 @@ def _uninitialised_is_nan() -> Iterator[None]:
 def _storage(tensor: torch.Tensor) -> int | None:
     """What tells storages apart; None for a tensor without one (sparse)."""
     return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else None
-
-
-def _seed(seed: int) -> None:
-    """Every generator that a problem file may draw from."""
-    torch.manual_seed(seed)
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-
-
-def _execute(source: str, path: str, size: str) -> dict[str, Any]:
-    """The file's namespace, with the constants of `size`. What it draws at its top is the same in
-    each process."""
-    tree = constants.at_size(source, path, size)
-    _seed(0)
-    module = types.ModuleType("problem_under_test")
-    module.__file__ = path
-    sys.modules[module.__name__] = module
-    try:
-        exec(compile(tree, path, "exec"), module.__dict__)
-    except Exception as error:
-        raise ProblemError(
-            f"{type(error).__name__}: {error}", path=path, line=_line_in(error, path)
-        ) from error
-    module.__dict__.setdefault("get_init_inputs", list)
-    return module.__dict__
-
-
-def _line_in(error: BaseException, path: str) -> int | None:
-    """The line of the innermost frame of `error` that lies in `path`."""
-    line, trace = None, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == path:
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line

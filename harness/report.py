@@ -1,4 +1,4 @@
-"""Rows -> tables. Everything returns renderables or plain data; only cli.py prints.
+"""Rows -> tables. Everything returns renderables or plain data; only terminal.py prints.
 
 Covers: the verdict table, its formatters, the rows of `--json`. Text that a solution wrote
 (messages) is shown as text: neither markup nor terminal codes in it take effect.

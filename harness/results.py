@@ -181,25 +181,13 @@ class Done:
         for row in plain(frame[final]):
             self._rows.setdefault((row["problem"], row["solution"]), []).append(row)
 
-    def find(
-        self,
-        *,
-        problem: str,
-        solution: str,
-        problem_digest: str,
-        solution_digest: str,
-        size: str | None,
-        dtype: str,
-        device_name: str,
-        settings_digest: str,
-        harness_version: str | None = None,
-    ) -> dict[str, Value] | None:
+    def find(self, *, problem: str, solution: str, **others: str | None) -> dict[str, Value] | None:
         """The newest row that settles this evaluation, as `plain` has it; None: it is to be done.
 
-        All that is given must agree; of equal times the later line counts.
+        `others`: columns that have to agree too; None: with anything. Of equal times the later
+        line counts.
         """
-        given = {name: value for name, value in locals().items() if name != "self"}
-        wanted = {name: value for name, value in given.items() if value is not None}
+        wanted = {name: value for name, value in others.items() if value is not None}
         rows = [
             row
             for row in self._rows.get((problem, solution), ())

@@ -100,14 +100,15 @@ def _job(request: Request, name: str, path: Path) -> Job:
     return Job(problem=found, solutions=solutions, fault=fault)
 
 
-def execute(request: Request, observer: Observer) -> list[Row]:
+def execute(request: Request, observer: Observer, opener: Opener | None = None) -> list[Row]:
     """Evaluate everything; each row is on disk before the next solution begins.
 
-    Raises `RequestError` or `MachineError` before any work.
+    `opener` makes problems ready, and may keep them (`judge.case.Opened`). Raises `RequestError` or
+    `MachineError` before any work.
     """
     jobs = find(request)
     try:
-        return run_jobs(request, make_context(request), jobs, observer, open_case)
+        return run_jobs(request, make_context(request), jobs, observer, opener or open_case)
     finally:
         gc.unfreeze()  # what `open_case` froze: this process may be somebody's own
 

@@ -63,6 +63,11 @@ def walk_tensors(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:
             yield from walk_tensors(item, f"{path}[{str(key)!r}]")
 
 
+def bytes_of(value: Any) -> int:
+    """Bytes of all tensors in `value`, each in its own shape."""
+    return sum(t.numel() * t.element_size() for _, t in walk_tensors(value, ""))
+
+
 def stack(values: list[Any]) -> Any:
     """Trees of one structure as one tree, whose tensors have a first dimension more. Flat ones
     of different length, as where a shape hangs on values, are filled up with zeros.

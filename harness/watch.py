@@ -16,6 +16,7 @@ from pathlib import Path
 
 from harness import changes, report_compare, run
 from harness.changes import Kind
+from harness.judge.case import Opened
 from harness.records import Row, Value
 
 POLL_S = 0.5
@@ -31,10 +32,12 @@ class Seen:
 
 
 class Watcher:
-    """Evaluates a request again and again. Only what has changed is measured anew."""
+    """Evaluates a request again and again. Only what has changed is measured anew; the reference
+    too, unless it was some minutes ago (`judge.case.Opened`)."""
 
     def __init__(self, request: run.Request) -> None:
         self._request = request
+        self._opened = Opened()
         self._last: dict[tuple[str, ...], dict[str, Value]] = {}
         self._files: list[Path] = []
         self._texts: dict[Path, str] = {}
@@ -46,7 +49,7 @@ class Watcher:
         found = [Path(s.path) for job in jobs for s in job.solutions]
         self._files = [*(Path(job.problem.path) for job in jobs), *found]
         self._texts = _texts(self._files)
-        rows = run.execute(self._request, observer)
+        rows = run.execute(self._request, observer, self._opened)
         self._request = dataclasses.replace(self._request, fresh=False)
         lines = [line for row in rows for line in self._compared(row)]
         return Seen(rows=rows, changes=lines)

@@ -65,7 +65,7 @@ def fake_worker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Call
     def start(script: str, **environment: str) -> Worker:
         folder = tmp_path / f"worker{len(started)}"
         folder.mkdir()
-        with mock.patch("harness.judge.sandbox._BOOTSTRAP", WIRE + script):
+        with mock.patch("harness.judge.launching._BOOTSTRAP", WIRE + script):
             worker = Worker(
                 environment={"PATH": "/usr/bin:/bin", **environment},
                 folder=folder,

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import torch
 
-from harness import channel
+from harness import channel, encoding
 from harness.channel import Channel, ChannelClosed, ChannelError, ChannelTimeout, Message
 
 DTYPES = (
@@ -143,7 +143,7 @@ def test_bytes_that_cannot_be_had_are_found_out_before_anything_is_sent(
         raise RuntimeError("no bytes")
 
     with monkeypatch.context() as patch:
-        patch.setattr(channel, "_bytes_of", fail)
+        patch.setattr(encoding, "raw_bytes", fail)
         with pytest.raises(RuntimeError):
             ends[0].send({}, {"tree": torch.ones(2)})
     ends[0].send({"next": 1})
@@ -380,6 +380,74 @@ def test_text_that_looks_like_code_stays_text(ends: tuple[Channel, Channel]) -> 
     message = ends[1].receive(deadline=soon())
     assert message.body == {"order": code}
     assert message.trees == {code: {code: 1}}
+
+
+# --- memory of the sender's -----------------------------------------------------------------------
+
+
+class Lent:
+    """Stands in for a peer's memory mapped here, on a machine without a GPU."""
+
+    def __init__(self) -> None:
+        self.closed = 0
+
+    def tensor(self, dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
+        return torch.ones(shape, dtype=dtype)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def lent(monkeypatch: pytest.MonkeyPatch) -> list[Lent]:
+    """What was mapped; a handle that is empty cannot be."""
+    mapped: list[Lent] = []
+
+    def open_handle(handle: dict[str, Any], nbytes: int) -> Lent:
+        if not handle:
+            raise KeyError("handle")
+        mapped.append(Lent())
+        return mapped[-1]
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("harness.cuda_ipc.open_handle", open_handle)
+    return mapped
+
+
+SHARED = spec(device="cuda", ipc={"handle": "00" * 64, "offset": 0})
+
+
+@pytest.mark.parametrize("shape", [[2], [0]], ids=str)
+def test_memory_that_the_sender_can_still_write_to_is_taken_only_where_it_may_be(
+    raw: tuple[socket.socket, Channel], lent: list[Lent], shape: list[int]
+) -> None:
+    data = header(tensors=[SHARED | {"shape": shape}], trees={"t": {"tensor": 0}})
+    raw[0].sendall(data)
+    message = raw[1].receive(deadline=soon(), shared=True)
+    assert message.trees["t"].tolist() == shape[0] * [1.0]
+    message.close()
+    assert [one.closed for one in lent] == [1]
+    assert "bytes were asked for" in str(refusal(raw, data))
+    assert len(lent) == 1
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        {"trees": {"t": {"tensor": 7}}},
+        {"tensors": [SHARED, SHARED | {"ipc": {}}]},
+        {"tensors": [SHARED, spec()]},  # of which the bytes do not come
+    ],
+    ids=["no tree", "no handle", "no bytes"],
+)
+def test_what_was_mapped_for_a_message_that_is_none_is_given_back(
+    raw: tuple[socket.socket, Channel], lent: list[Lent], rest: dict[str, Any]
+) -> None:
+    raw[0].sendall(header(**({"tensors": [SHARED]} | rest)))
+    raw[0].shutdown(socket.SHUT_WR)
+    with pytest.raises(ChannelError):
+        raw[1].receive(deadline=soon(), shared=True)
+    assert [one.closed for one in lent] == [1]
 
 
 # --- a peer that stops ----------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from harness.devices import Place
 from harness.judge import baseline, toolchain
 from harness.judge.baseline import Baseline
 from harness.records import COLUMNS
+from harness.terminal import Screen
 
 BROKEN = "class ModelNew(:\n"  # settled by its text alone: no worker is needed
 WRONG = HONEST.replace("mean(dim=1)", "sum(dim=1)")
@@ -788,7 +789,7 @@ def test_standard_output_is_for_rows_alone(
     before, shown = out(), err()
     monkeypatch.setattr(sys, "stdout", before)
     monkeypatch.setattr(sys, "stderr", shown)
-    with cli._Screen(json_rows=json_rows) as screen:
+    with Screen(json_rows=json_rows) as screen:
         screen.begin("tiny", "right", "full")
         print("what the problem file prints")
         screen.row(make())
@@ -805,7 +806,7 @@ def test_progress_shows_a_name_as_text(monkeypatch: pytest.MonkeyPatch, terminal
     if terminal:
         shown.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr(sys, "stderr", shown)
-    with cli._Screen(json_rows=False) as screen:
+    with Screen(json_rows=False) as screen:
         screen.begin("tiny", "a\x1b]0;t\x07\nb\u202e [bold]x", "full")
         screen.warn("c\x1b]0;t\x07\rd")
     text = shown.getvalue()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import cli, config, draws, records, run
+from harness import cli, config, draws, records, run, setting_rules
 from harness.config import PRESETS, Settings, load
 from harness.errors import RequestError
 
@@ -66,7 +66,7 @@ def test_every_line_of_a_preset_that_says_something_says_what_it_means(name: str
 
 
 def test_every_field_has_a_rule_and_a_docstring() -> None:
-    assert tuple(config.RULES) == config.KEYS
+    assert tuple(setting_rules.RULES) == config.KEYS
     body = ast.parse(inspect.getsource(Settings)).body[0]
     assert isinstance(body, ast.ClassDef)
     for field, text in zip(body.body, body.body[1:], strict=False):
@@ -76,8 +76,8 @@ def test_every_field_has_a_rule_and_a_docstring() -> None:
 
 
 def test_variations_and_layouts_are_those_of_the_registries() -> None:
-    assert config.VARIATIONS == tuple(draws.VARIATIONS) == Settings().variations
-    assert set(config.LAYOUTS) < set(draws.LAYOUTS)
+    assert setting_rules.VARIATIONS == tuple(draws.VARIATIONS) == Settings().variations
+    assert set(setting_rules.LAYOUTS) < set(draws.LAYOUTS)
 
 
 def test_quick_is_quicker_and_strict_is_stricter() -> None:

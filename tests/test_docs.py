@@ -31,12 +31,15 @@ import harness
 from harness import cli, cluster, doctor, host, results, run
 from harness.judge import build, lint, profiling, toolchain
 from harness.judge import evaluate as judge
+from harness.judge.audit import RULES
 from harness.judge.baseline import Baseline
 from harness.judge.build import Build
+from harness.judge.case import Opened
+from harness.judge.passes import PASSES
 from harness.judge.profiling import Kernel, Profile
 from harness.judge.rows import Findings
 from harness.judge.subject import Subject
-from harness.records import MODES, Row, Status
+from harness.records import MODES, Phase, Row, Status
 from harness.watch import Watcher
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -109,6 +112,7 @@ def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run, "open_case", case)
+    monkeypatch.setattr(Opened, "__call__", lambda opened, *told: case(*told))
     built = Build(verdict=make(status=Status.BUILT).verdict, found=Findings(), total_s=1.0)
     monkeypatch.setattr(
         judge, "evaluate", lambda case, solution, note, **_: (_row(case, solution), {})
@@ -202,6 +206,15 @@ def test_verdicts_of_the_readme_are_those_that_there_are() -> None:
     assert {status.value for status in Status} - {"built"} <= named
 
 
+def test_passes_and_rules_of_the_pages_are_those_of_the_code() -> None:
+    passes = re.findall(r"^\| `(\w+)` \| ([FB ]+) \|", (ROOT / "docs/checks.md").read_text(), re.M)
+    phases = {Phase.FORWARD: "F", Phase.BACKWARD: "B"}
+    assert passes == [(one.name, " ".join(phases[p] for p in one.phases)) for one in PASSES]
+    audited = (ROOT / "docs/integrity.md").read_text().split("| rule | claim |")[1]
+    named = re.findall(r"^\| `(\w+)` \|", audited.split("\n\n")[0], re.M)
+    assert sorted(named) == sorted(rule.__name__ for rule in RULES)
+
+
 # --- Python -------------------------------------------------------------------------------------
 
 
@@ -224,7 +237,7 @@ def reward(monkeypatch: pytest.MonkeyPatch) -> Callable[[Row], float]:
     exec(compile(text[1], "docs/python.md", "exec"), space)
 
     def of(row: Row) -> float:
-        monkeypatch.setattr(harness, "evaluate", lambda problem, answer: row, raising=False)
+        monkeypatch.setattr(harness.Judge, "evaluate", lambda judge, problem, answer: row)
         value: float = space["reward"]("p", "a")
         return value
 

@@ -17,7 +17,7 @@ from support import HONEST, TINY
 
 from harness import judging, results, run, units
 from harness.errors import HarnessError, ProblemError
-from harness.judge import baseline
+from harness.judge import baseline, case
 from harness.judge.baseline import Baseline
 from harness.records import Problem, Solution
 from harness.run import Job
@@ -99,15 +99,13 @@ def test_a_row_of_an_earlier_run_is_not_measured_again(judge: Any, wire: Wire, j
     unit = job(HONEST)
     judge.evaluate(units.pack(unit, []))
     earlier = {**wire.rows()[0]["row"], "run_id": "earlier"}
-    with mock.patch.object(judging, "open_case", side_effect=AssertionError):
+    with mock.patch.object(case, "open_case", side_effect=AssertionError):
         judge.evaluate(units.pack(unit, [earlier]))
     assert wire.rows()[1] == {"row": earlier, "known": True}
 
 
 def test_a_problem_stays_open_until_another_one_comes(judge: Any, job: Any) -> None:
-    with mock.patch.object(
-        judging, "open_case", side_effect=ProblemError("no", path="p")
-    ) as opened:
+    with mock.patch.object(case, "open_case", side_effect=ProblemError("no", path="p")) as opened:
         for _ in range(3):
             judge.evaluate(units.pack(job(HONEST), []))
         assert opened.call_count == 1  # that it is at fault is known, too

@@ -16,6 +16,7 @@ from support import Bench
 
 from harness import catalog, fit, identity
 from harness.binding import NoBackward
+from harness.config import Settings
 from harness.draws import Draw, GradDraw
 from harness.errors import ProblemError
 from harness.judge import baseline, evaluate
@@ -24,6 +25,7 @@ from harness.judge.case import open_case
 from harness.judge.context import Context
 from harness.judge.reference import Reference
 from harness.judge.sandbox import Worker
+from harness.judge.survey import survey
 from harness.problem import FULL, Instance
 from harness.records import ModeResult, Problem, Status
 from harness.trees import walk_tensors
@@ -119,8 +121,19 @@ def self_check(bench: Bench, problem: Problem, size: str = FULL, **changes: Any)
 @pytest.mark.usefixtures("one_worker")
 @pytest.mark.parametrize("name", NAMES)
 def test_it_passes_as_its_own_solution(name: str, bench: Bench) -> None:
-    row = self_check(bench, catalog.load_problem(name, FOLDER), layouts=(), modes=())
+    problem = catalog.load_problem(name, FOLDER)
+    row = self_check(bench, problem, layouts=(), modes=(), require_backward=False)
     assert row.verdict.status is Status.PASS, row.verdict.message
+
+
+def test_eager_that_cannot_go_back_twice_has_no_backward() -> None:
+    """What the first call leaves in an attribute has a graph that is gone in the second."""
+    problem = catalog.load_problem("7_State_in_an_attribute", FOLDER)
+    reference = Reference(instance(problem), weights_seed=1)
+    settings = Settings(device="cpu", layouts=())
+    assert survey(reference, dataclasses.replace(settings, require_backward=False)).outputs == ()
+    with pytest.raises(ProblemError, match="backward through the graph a second time"):
+        survey(reference, settings)
 
 
 @pytest.mark.usefixtures("one_worker")

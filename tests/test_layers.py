@@ -12,7 +12,7 @@ HARNESS = Path(__file__).resolve().parent.parent / "harness"
 #: Each line may import from lines below it, never from its own line or above.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "api"),
-    ("commands", "options"),
+    ("commands", "options", "terminal"),
     ("commands_rows", "suites"),
     ("explain", "watch", "host", "cluster"),
     ("doctor", "fitness", "page", "report_profile", "fleet", "judging"),
@@ -33,7 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.passes", "judge.rules"),
     ("judge.baseline",),
     ("judge.measure", "judge.peaks", "judge.limit"),
-    ("judge.unseen",),
+    ("judge.epochs", "judge.unseen"),
     (
         "judge.monitor",
         "judge.stopwatch",
@@ -45,8 +45,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.subject",),
     ("judge.reference", "judge.context"),
     ("judge.device",),
-    ("judge.headstart",),
+    ("judge.headstart", "judge.claims"),
     ("judge.toolchain", "judge.sandbox", "judge.compare"),
+    ("judge.launching",),
     ("judge.forkserver", "judge.forker"),
     ("judge.hints", "judge.error_model"),
     ("judge.causes",),
@@ -58,24 +59,28 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sides",),
     ("results", "samples", "catalog", "footprint", "identity"),
     ("lines", "files", "source", "config"),
+    ("setting_rules",),
     ("worker.__main__", "worker.replay", "worker.preload"),
     ("worker.session",),
     ("worker.session_timing", "worker.session_profiling"),
     ("worker.session_state",),
     ("worker.timing", "worker.memory", "worker.nsight"),
+    ("worker.input_sets",),
     ("worker.meters", "worker.pool"),
     ("worker.calls", "worker.loading", "worker.building"),
-    ("worker.provenance", "worker.capability", "worker.kernels"),
+    ("worker.provenance", "worker.capability", "worker.kernels", "worker.libraries"),
     ("worker.read_kernel",),
     ("worker.faults", "worker.headers", "worker.diagnosis"),
     ("player",),
     ("binding",),
     ("channel", "problem", "trial", "syntax"),
+    ("encoding", "problem_file"),
     ("draws", "constants"),
     ("mixing",),
     ("trees",),
     ("meanings",),
     ("cuda_ipc", "records", "dispatch"),
+    ("timings",),
     ("arguments", "slots", "backlog", "devices"),
     ("stats", "errors", "cpu", "findings", "wire", "nvml", "wording"),
     ("__init__", "judge.__init__", "worker.__init__"),
@@ -121,10 +126,10 @@ def test_judge_and_worker_never_import_each_other(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_print_only_in_cli(path: Path) -> None:
+def test_print_only_in_terminal(path: Path) -> None:
     calls = [
         node
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"
     ]
-    assert not calls or name_of(path) == "cli"
+    assert not calls or name_of(path) == "terminal"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from harness import mixing
 from harness.draws import Draw
 from harness.mixing import (
     FEW_ROWS,
@@ -91,12 +92,16 @@ def test_a_row_of_a_mixture_is_no_multiple_of_that_of_another() -> None:
 @pytest.mark.parametrize(
     "shape", [(1,), (PERIOD,), (3, PERIOD), (12, 5), (2, 3 * PERIOD + 7), (9, 4001)]
 )
+@pytest.mark.parametrize("longest", [mixing.LONGEST, 0], ids=["short", "long"])
 def test_parts_get_the_factors_that_the_whole_gives_them(
-    shape: tuple[int, ...], dtype: torch.dtype
+    shape: tuple[int, ...], dtype: torch.dtype, longest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, mix = torch.randn(shape, dtype=dtype), Mix(seed=2, begin=0.3, end=0.9, factors=16000)
-    whole, part = torch.empty_like(source), torch.zeros_like(source)
+    whole, part, known = (torch.zeros_like(source) for _ in range(3))
+    put(source, mix, into=known)
+    monkeypatch.setattr(mixing, "LONGEST", longest)
     put(source, mix, into=whole)
+    assert torch.equal(whole, known), "however long"
     put_stretch(source, mix, into=part)
     assert torch.equal(stretch(part, mix), stretch(whole, mix))
     assert torch.count_nonzero(part) == torch.count_nonzero(stretch(part, mix))

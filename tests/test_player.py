@@ -164,6 +164,29 @@ def test_backwards_add_up_where_they_are_to(instance: Instance, model: torch.nn.
     torch.testing.assert_close(together, apart[0] + apart[1])
 
 
+@pytest.mark.parametrize(
+    ("forwards_first", "order"), [(True, "FFBB"), (False, "FBFB")], ids=["together", "in turn"]
+)
+def test_each_call_has_its_backward_after_all_forwards_or_after_its_own(
+    instance: Instance, forwards_first: bool, order: str
+) -> None:
+    class Noting(torch.nn.Module):
+        seen = ""
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            self.seen += "F"
+            output = x + y
+            output.register_hook(lambda grad: setattr(self, "seen", self.seen + "B"))
+            return output
+
+    model = Noting()
+    calls = Call(draw=A, grad=G), Call(draw=B, grad=H)
+    played = play(instance, model, *calls, forwards_first=forwards_first)
+    assert model.seen == order
+    for result in played.results:
+        assert torch.equal(result.grads["x"], result.grad_outputs["output"])  # type: ignore[arg-type]
+
+
 def test_refilled_inputs_are_the_same_tensors_with_other_values(
     instance: Instance, model: torch.nn.Module
 ) -> None:

@@ -243,10 +243,18 @@ def test_memory_that_runs_out_is_not_turned_into_another_error() -> None:
         make(source).inputs(Draw(seed=0))
 
 
-@pytest.mark.parametrize("names", ["('y',)", "'x'", "('x', 'yy')"])
+@pytest.mark.parametrize("names", ["('y',)", "['x']", "('x1', 'y')"])
 def test_unknown_grad_inputs_are_named_with_the_arguments(names: str) -> None:
     source = model_file(forward="x1, x2", extra=f"GRAD_INPUTS = {names}")
-    with pytest.raises(ProblemError, match=r"GRAD_INPUTS names .*forward takes \['x1', 'x2'\]"):
+    with pytest.raises(ProblemError, match=r"GRAD_INPUTS names [xy]; forward takes x1, x2$"):
+        make(source)
+
+
+@pytest.mark.parametrize("constant", ["GRAD_INPUTS", "VARIATIONS"])
+@pytest.mark.parametrize("names", ["5", "'signs'", "[['signs']]", "{'signs': 1}", "True"])
+def test_what_lists_no_names_is_told_with_an_example(constant: str, names: str) -> None:
+    source = model_file(forward="signs", extra=f"{constant} = {names}")
+    with pytest.raises(ProblemError, match=rf"{constant} must be names, such as \(\"\w+\",\)"):
         make(source)
 
 
@@ -417,6 +425,43 @@ def test_init_inputs_may_be_a_list_a_tuple_or_a_dict(arguments: str, count: int)
     model = make(source, dtype=torch.float64).model(0)
     assert len(list(model.parameters())) == count
     assert all(p.dtype is torch.float64 for p in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("takes", "given", "got"),
+    [
+        ("a, b=1", "[[3], {'b': 4}]", (3, 4)),
+        ("a, b=1", "[[3], {'c': 4}]", ([3], {"c": 4})),  # no name of an argument
+        ("a, b=1", "[[3], {}]", ([3], {})),
+        ("a", "[[3], {}]", 3),  # which does not take two
+        ("a, b=1", "[[3], [4]]", ([3], [4])),
+        ("*a, b=1", "[[3, 5], {'b': 4}]", ((3, 5), 4)),
+    ],
+)
+def test_a_list_and_a_dict_are_arguments_by_place_and_name_where_that_makes_sense(
+    takes: str, given: str, got: Any
+) -> None:
+    names = takes.replace("*", "").replace("=1", "")
+    init = f"def __init__(self, {takes}):\n        super().__init__()\n        self.got = {names}"
+    source = f"""
+import torch
+
+
+class Model(torch.nn.Module):
+    {init}
+
+    def forward(self, x):
+        return x
+
+
+def get_inputs():
+    return [torch.randn(3)]
+
+
+def get_init_inputs():
+    return {given}
+"""
+    assert make(source).model(0).got == got
 
 
 def test_init_inputs_may_be_missing_where_the_model_takes_none() -> None:

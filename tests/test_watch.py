@@ -13,7 +13,7 @@ import pytest
 from support import HONEST, QUICK, TINY
 
 from harness import cli, config, run, watch
-from harness.judge import baseline
+from harness.judge import baseline, case
 from harness.judge.baseline import Baseline
 from harness.records import Row, Status
 from harness.watch import Watcher
@@ -96,6 +96,21 @@ def test_what_has_not_changed_is_not_measured_again(
     again = {row.solution: row.run_id for row in watcher.evaluate(Silent()).rows}
     assert again["other"] == runs["other"]
     assert again["mine"] != runs["mine"]
+
+
+def test_the_reference_is_made_ready_once_for_all_that_is_saved(
+    request_of: functools.partial[run.Request], tmp_path: Path
+) -> None:
+    file, problem = tmp_path / "solutions/tiny/mine.py", tmp_path / "problems/tiny.py"
+    watcher = Watcher(request_of())
+    with mock.patch.object(case, "open_case", wraps=case.open_case) as opens:
+        watcher.evaluate(Silent())
+        file.write_text(HONEST)
+        assert [row.verdict.status for row in watcher.evaluate(Silent()).rows] == [Status.PASS]
+        assert opens.call_count == 1
+        problem.write_text(TINY + "# saved\n")
+        watcher.evaluate(Silent())
+        assert opens.call_count == 2
 
 
 def test_an_interrupt_ends_watching_with_the_status_of_the_last_rows(

@@ -13,7 +13,8 @@ from harness.judge import clock
 from harness.judge import unseen as first_calls
 from harness.judge.baseline import Baseline
 from harness.judge.device import Device
-from harness.judge.measure import ESCAPED_FLAG, LAUNCH_BOUND
+from harness.judge.epochs import ESCAPED_FLAG
+from harness.judge.measure import LAUNCH_BOUND
 from harness.records import Timing
 from harness.wording import counted
 

@@ -141,7 +141,8 @@ class _Baselines:
     def measure(self, name: str, *, again: bool = False) -> None:
         """One baseline in a worker of its own; its timings are kept only if all modes work.
         `again`: for what the machine gives now, in as many epochs as a solution's."""
-        settings, timings, kind = self.context.settings, {}, self.context.device.type
+        settings, kind = self.context.settings, self.context.device.type
+        timings: dict[tuple[str, str], Timing] = {}
         label = f"{self.subject.problem.name}.{name}"  # "--" is before a solution's name
         with self.context.worker(label, salt="baseline", trusted=True) as worker:
             prepare(self.context, worker, self.subject)
@@ -158,6 +159,7 @@ class _Baselines:
                     renewal=self.subject.renewal,
                     overhead_ms=self.found.overhead_ms,
                     clocked=name == EAGER,  # no claim is held against another's
+                    warm=bool(timings),
                     asks=lambda timing: name == EAGER and clock.blind(timing, kind),
                     note=lambda text: self.note(f"{name}, {text}"),
                 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -20,6 +22,8 @@ from harness.problem import Instance
 from harness.records import Phase, Problem
 
 Note = Callable[[str], None]
+#: A reference is measured anew when it was so long ago: meanwhile the machine may have changed.
+OPEN_S = 600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +59,23 @@ def open_case(
     settle_heap()
     subject = Subject(problem=problem, size=size)
     note("reference: loading")
+    stages, surveyed, work = _examined(context, subject, note)
+    case = Case(
+        context=context,
+        subject=dataclasses.replace(subject, renewal=surveyed.renewal),
+        stages=stages,
+        survey=surveyed,
+        baseline=Baseline(),
+        work=work,
+    )
+    return dataclasses.replace(case, baseline=_measured(case, note)) if case.modes else case
+
+
+def _examined(
+    context: Context, subject: Subject, note: Note
+) -> tuple[tuple[Stage, ...], Survey, limit.Work]:
+    """What is checked at which sizes, what the reference allows, and the least work that it is."""
+    problem, size = subject.problem, subject.size
     try:
         known = [
             Stage(
@@ -77,32 +98,25 @@ def open_case(
             f"the reference does not fit the device at size {size}", path=problem.path
         ) from error
     graded.release()
-    subject = dataclasses.replace(subject, renewal=surveyed.renewal)
-    backward = Phase.BACKWARD in surveyed.phases
-    modes = tuple(m for m in context.settings.modes if m == "forward" or backward)
+    return stages, surveyed, work
+
+
+def _measured(case: Case, note: Note) -> Baseline:
+    """The reference alone, in each of the modes."""
+    context, subject = case.context, case.subject
     try:
-        measured = Baseline()
-        if modes:
-            with context.quiet():
-                measured = kept.measure(
-                    context,
-                    subject,
-                    modes=modes,
-                    flops=work.forward.flops > 0,
-                    note=lambda text: note(f"reference: {text}"),
-                )
+        with context.quiet():
+            return kept.measure(
+                context,
+                subject,
+                modes=case.modes,
+                flops=case.work.forward.flops > 0,
+                note=lambda text: note(f"reference: {text}"),
+            )
     except baseline.BaselineError as error:
         raise ProblemError(
-            f"the reference could not be measured: {error}", path=problem.path
+            f"the reference could not be measured: {error}", path=subject.problem.path
         ) from error
-    return Case(
-        context=context,
-        subject=subject,
-        stages=stages,
-        survey=surveyed,
-        baseline=measured,
-        work=work,
-    )
 
 
 def instance_of(context: Context, problem: Problem, size: str) -> Instance:
@@ -114,3 +128,50 @@ def instance_of(context: Context, problem: Problem, size: str) -> Instance:
         dtype=getattr(torch, context.settings.dtype),
         device=context.device.torch,
     )
+
+
+class Opened:
+    """`open_case` that keeps the last problem open, `seconds` at most: for solutions that come one
+    after another. With `faults` it is kept that a problem could not be opened, too."""
+
+    def __init__(self, *, seconds: float = OPEN_S, faults: bool = False) -> None:
+        self._seconds, self._faults = seconds, faults
+        self._last: tuple[tuple[Any, ...], float, Case | ProblemError] | None = None
+
+    def __call__(
+        self, context: Context, problem: Problem, size: str, note: Note = lambda text: None
+    ) -> Case:
+        """The case of a problem in this context. Raises `ProblemError`."""
+        key = (problem, size, context.settings, context.device)
+        found = self._known(key)
+        if found is None:
+            found = self._open(key, context, problem, size, note)
+        if isinstance(found, ProblemError):
+            raise found
+        return dataclasses.replace(found, context=context)  # that of this evaluation's builds
+
+    def close(self) -> None:
+        """Let go of what is open."""
+        self._last = None
+
+    def _known(self, key: tuple[Any, ...]) -> Case | ProblemError | None:
+        if self._last is None or self._last[0] != key:
+            return None
+        _, since, found = self._last
+        if time.monotonic() - since > self._seconds:
+            return None
+        settle_heap()  # whoever runs this may have thawed it since
+        return found
+
+    def _open(
+        self, key: tuple[Any, ...], context: Context, problem: Problem, size: str, note: Note
+    ) -> Case | ProblemError:
+        self.close()  # its memory first
+        found: Case | ProblemError
+        try:
+            found = open_case(context, problem, size, note)
+        except ProblemError as error:
+            found = error
+        if self._faults or isinstance(found, Case):
+            self._last = (key, time.monotonic(), found)
+        return found

@@ -28,7 +28,7 @@ HOST_SLACK_MS = 0.05  # on CUDA: how much more of the host, beside its `SLACK`
 #: claim less gets no more than this by it.
 UNSURE_SHARE = 0.05
 LONGEST_GATE_MS = 20.0  # worker/meters.py
-HOST_BOUND = "host_bound"  # measure.py
+HOST_BOUND = "host_bound"
 
 
 def complaint(timing: Timing, readings: list[Timing], kind: str, excess_ms: float) -> str | None:

@@ -29,7 +29,7 @@ import socket
 import sys
 import tempfile
 import types
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +111,7 @@ class _Server:
         if (pid := os.fork()) == 0:
             self._forget()
             become(order, channel=descriptors[CHANNEL], log=descriptors[LOG])
-            return _with_channel(order, descriptors[CHANNEL])
+            return replace(order, arguments=[*order.arguments, str(descriptors[CHANNEL])])
         control = socket.socket(fileno=descriptors[CONTROL])
         for descriptor in descriptors[CHANNEL:]:
             os.close(descriptor)
@@ -184,11 +184,6 @@ def _renew(cores: int) -> None:
         torch.default_generator.seed()
         if torch.get_num_threads() > cores:
             torch.set_num_threads(cores)
-
-
-def _with_channel(order: Order, channel: int) -> Order:
-    arguments = [*order.arguments, str(channel)]
-    return Order(**{**vars(order), "arguments": arguments})
 
 
 def _tell(control: socket.socket, **facts: Any) -> None:

@@ -23,8 +23,8 @@ class Outcome(str, Enum):
     PASSES = "passes"
 
 
-#: The largest chance of passing an evaluation that is no doubt about a problem: more than a search
-#: of a thousand candidates for one pass by luck.
+#: Up to this chance that a mutant passes an evaluation, a problem is not in doubt: a search would
+#: need more than a thousand candidates for one pass by luck.
 CREDIBLE_CHANCE = 1e-3
 
 #: What each outcome but `CAUGHT` means.

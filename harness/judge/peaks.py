@@ -17,9 +17,9 @@ from harness.judge.sandbox import Worker, claimed
 from harness.judge.watermark import MIB, Held, Watermark
 from harness.records import Memory
 
-#: What a solution's modules, libraries and the heap's gaps may take: Triton and Dynamo 150.
-#: On a CPU nothing counts what a solution keeps from call to call, PyTorch's own memory included:
-#: from here on it is added.
+#: What a solution's modules, libraries and the heap's gaps may take: Triton and Dynamo take 150.
+#: What is held beyond it is added to the claim. On a CPU that is all that shows what a solution
+#: keeps from call to call: its claim counts one call, and PyTorch's own memory in it.
 SLACK_MIB = 192.0
 OUTSIDE = "memory_outside"
 

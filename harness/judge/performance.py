@@ -63,6 +63,7 @@ def _time(case: Case, judged: checks.Judged, mode: str, found: Findings, note: N
         renewal=case.subject.renewal,
         overhead_ms=case.baseline.overhead_ms,
         examiner=judged,
+        warm=bool(found.timings),
         asks=lambda timing: audit.asks_the_device(_claim(case, timing, found)),
         note=note,
     )

@@ -74,8 +74,10 @@ class Reference:
         """Paths of the outputs that carry a gradient, and the names of what has one (a weight
         that is not used has none); nothing, where no backward is asked for. Raises
         `ProblemError`."""
+        call = Call(draw=Draw(seed=1), grad=GradDraw(seed=1))
         try:
-            result = self.call(Draw(seed=1), GradDraw(seed=1))
+            # Twice: what the first call leaves in an attribute may have a graph that is gone then.
+            result = self.play(Trial(calls=(call, call))).results[0]
         except NoBackward:
             return (), ()
         for name, grad in result.grads.items():
@@ -102,9 +104,10 @@ class Reference:
     def play(self, trial: Trial, **changes: Any) -> Played:
         """The trial on the model as it is; `changes` are those of a `Player`."""
         player = Player(instance=self.instance, binding=self.binding, **changes)
-        played: Played = self.instance.guard(
-            "Model.forward", lambda: player.play(trial), passing=(NoBackward,)
-        )
+        with _attributes_kept(self.model):
+            played: Played = self.instance.guard(
+                "Model.forward", lambda: player.play(trial), passing=(NoBackward,)
+            )
         return played
 
     def _oracle(self, trial: Trial, played: Played) -> Played | None:
@@ -154,16 +157,42 @@ def _doubled(tensor: torch.Tensor) -> torch.Tensor:
 
 @contextmanager
 def _in_double(model: torch.nn.Module) -> Iterator[None]:
-    """The model's parameters and buffers in fp64, and back as they were, bit by bit."""
+    """The model's tensors in fp64, and back as they were, bit by bit."""
     tensors = [t for t in [*model.parameters(), *model.buffers()] if inexact(t)]
     before = [t.data for t in tensors]
-    for tensor in tensors:
-        tensor.data = _doubled(tensor.data)
+    with _attributes_kept(model):
+        for tensor in tensors:
+            tensor.data = _doubled(tensor.data)
+        for attributes, name, tensor in _attributes(model):
+            attributes[name] = _doubled(tensor.detach())
+        try:
+            yield
+        finally:
+            for tensor, data in zip(tensors, before, strict=True):
+                tensor.data = data
+
+
+@contextmanager
+def _attributes_kept(model: torch.nn.Module) -> Iterator[None]:
+    """Tensors that modules hold as plain attributes are what they were before: a state that is
+    left there would have the dtype, and the graph, of the calls that left it."""
+    before = [(*found, found[2].detach().clone()) for found in _attributes(model)]
     try:
         yield
     finally:
-        for tensor, data in zip(tensors, before, strict=True):
-            tensor.data = data
+        with torch.no_grad():
+            for attributes, name, tensor, value in before:
+                attributes[name] = tensor.copy_(value)
+
+
+def _attributes(model: torch.nn.Module) -> list[tuple[dict[str, Any], str, torch.Tensor]]:
+    """Tensors that are neither parameters nor buffers: where they stand, and what they are."""
+    return [
+        (vars(module), name, value)
+        for module in model.modules()
+        for name, value in vars(module).items()
+        if isinstance(value, torch.Tensor)
+    ]
 
 
 def free_bytes(device: torch.device) -> int:

@@ -3,9 +3,8 @@
 A worker gets a clean environment, a private folder as its working directory, an interpreter
 that ignores the caller's paths, one visible device, its own session, and one socket; no other
 descriptor. Its whole process tree is ended before anything that it left is read; `warden`
-sees to it that no process leaves that tree. A fork server (`forkserver`) starts it in a fraction
-of a second, to the same state. With a `jail` (isolation.py) it runs in namespaces of its own, and
-starts as a program.
+sees to it that no process leaves that tree. With a `jail` (isolation.py) it runs in namespaces of
+its own. How its process is started: launching.py.
 
 Not covered without a jail: a worker runs as the same user on the same file system.
 """
@@ -18,26 +17,21 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 
-from harness import ROOT, channel
+from harness import channel
 from harness.channel import Channel, Message
 from harness.judge import forkserver
-from harness.judge.forkserver import ForkServer, ForkServerError, Place
+from harness.judge.forkserver import ForkServer, Place
+from harness.judge.launching import launch
 from harness.judge.usage import Usage
 
-_BOOTSTRAP = (
-    "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
-    "runpy.run_module('harness.worker', run_name='__main__', alter_sys=True)"
-)
-_WARDEN = Path(__file__).with_name("warden.py")
 END_S = 10.0  # that a warden gets to end its processes
 LOOK_S = 1.0  # between two looks at the processes of a build
 
@@ -83,16 +77,6 @@ def claimed() -> Iterator[None]:
         raise WorkerLied(f"a malformed answer: {error!r}") from error
 
 
-class _Process(Protocol):
-    """A warden, however it was started."""
-
-    pid: int
-
-    def terminate(self) -> None: ...
-
-    def wait(self, timeout: float | None = None) -> int: ...
-
-
 class Worker:
     """One worker process. Use as a context manager: leaving it ends the process tree."""
 
@@ -114,8 +98,7 @@ class Worker:
             place = Place(
                 environment=environment, folder=folder, channel=theirs, log=written.fileno()
             )
-            forked = _fork(server, place) if server and not jail else None
-            self._process: _Process = forked or _execute(jail, place)
+            self._process = launch(place, jail=jail, server=server)
         self._channel = Channel(ours)
         self._first = first
         self._known: psutil.Process | None = None
@@ -139,15 +122,18 @@ class Worker:
         timeout_s: float,
         alone_s: float | None = None,
         max_tensor_bytes: int = 0,
+        ipc: bool = True,
         **arguments: Any,
     ) -> Message:
         """Give one order and wait for its answer, `timeout_s` seconds at most, and no more than
-        `alone_s` without a process that the order has started, such as a compiler.
+        `alone_s` without a process that the order has started, such as a compiler. `ipc`: CUDA
+        memory may come as a handle, so that the worker can still write to what it has answered.
 
         Raises `WorkerFault`, `WorkerTimeout`, `WorkerCrash` or `WorkerLied`.
         """
         # A handle of CUDA memory cannot be opened from another pid namespace: bytes travel then.
-        body = {"order": order, "ipc": max_tensor_bytes > 0 and not self._jailed, **arguments}
+        ipc = ipc and max_tensor_bytes > 0 and not self._jailed
+        body = {"order": order, "ipc": ipc, **arguments}
         return self._exchange(body, timeout_s, max_tensor_bytes, alone_s)
 
     def _exchange(
@@ -163,7 +149,11 @@ class Worker:
             self._channel.send(body | {"nonce": nonce})
             if alone_s is not None:
                 self._await(usual, alone_s, deadline)
-            message = self._channel.receive(deadline=deadline, max_tensor_bytes=max_tensor_bytes)
+            message = self._channel.receive(
+                deadline=deadline,
+                max_tensor_bytes=max_tensor_bytes,
+                shared=bool(body.get("ipc")),
+            )
         except channel.ChannelTimeout:
             self.end()
             raise WorkerTimeout(f"no answer within {timeout_s:g} s") from None
@@ -171,12 +161,9 @@ class Worker:
             raise WorkerCrash(self._obituary()) from None
         except channel.ChannelError as error:
             raise WorkerLied(str(error)) from None
-        if message.body.get("nonce") != nonce:
-            raise WorkerLied("an answer to no order of the judge's")
-        if isinstance(message.body.get("fault"), dict):
-            raise WorkerFault(message.body["fault"])
-        if not isinstance(message.body.get("answer"), dict):
-            raise WorkerLied("an answer without content")
+        if problem := _problem(message.body, nonce):
+            message.close()
+            raise problem
         return message
 
     def _await(self, usual: set[int], alone_s: float, deadline: float) -> None:
@@ -263,29 +250,15 @@ class Worker:
             self._process.wait()
 
 
-def _fork(server: ForkServer, place: Place) -> _Process | None:
-    """A worker of the server's; None where it fails, and then no more is asked of it."""
-    try:
-        return server.start(_BOOTSTRAP, [str(ROOT)], place)
-    except ForkServerError as error:
-        forkserver.give_up(server, error)
-        return None
-
-
-def _execute(jail: Sequence[str], place: Place) -> _Process:
-    """A worker as a program of its own."""
-    python, channel = (sys.executable, "-I"), place.channel.fileno()
-    worker = (*python, "-c", _BOOTSTRAP, str(ROOT), str(channel))
-    return subprocess.Popen(
-        [*python, "-S", str(_WARDEN), *jail, *worker],
-        cwd=place.folder,
-        env=place.environment,
-        stdin=subprocess.DEVNULL,
-        stdout=place.log,
-        stderr=place.log,
-        pass_fds=(channel,),
-        start_new_session=True,
-    )
+def _problem(body: dict[str, Any], nonce: str) -> WorkerFault | WorkerLied | None:
+    """What keeps a message from being the answer to the order of `nonce`."""
+    if body.get("nonce") != nonce:
+        return WorkerLied("an answer to no order of the judge's")
+    if isinstance(body.get("fault"), dict):
+        return WorkerFault(body["fault"])
+    if not isinstance(body.get("answer"), dict):
+        return WorkerLied("an answer without content")
+    return None
 
 
 @contextlib.contextmanager

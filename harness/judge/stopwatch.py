@@ -218,8 +218,8 @@ def _busy_ms(
     worker: Worker, order: _Order, timeout_s: float, *, device: Device, examiner: Examiner | None
 ) -> float | None:
     """How long a call keeps the device busy, by what the driver tells of it; None where it tells
-    nothing. At most so long, where that is in the worker's interest (an `examiner` looks on), else
-    at least. Whoever leaves calls out meanwhile is seen where they are looked at."""
+    nothing. Its figure is rounded: up for a solution (an `examiner` looks on), down for the
+    reference. A solution that leaves calls out meanwhile is found out where they are looked at."""
     taken: list[_Taken] = []
     shares: list[float] = []
     began = time.monotonic()
@@ -261,7 +261,7 @@ def _take(worker: Worker, order: _Order, timeout_s: float, *, cuda: bool, truste
         "samples",
         timeout_s=timeout_s,
         max_tensor_bytes=MAX_SAMPLE_BYTES,
-        ipc=False,
+        ipc=False,  # memory of the worker's could be written when the clock has stopped
         sample_seed=sample_seed,
     )
     span_s = time.monotonic() - began

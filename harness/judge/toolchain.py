@@ -146,6 +146,17 @@ def cuda_problem(tools: Toolchain) -> str | None:
 
 #: Bytes; what is larger is always mapped anew: the most that glibc takes (mallopt(3)).
 MOST_MMAP_THRESHOLD = 32 << 20
+#: What a process needs in its environment for times that do not hang on its past.
+STEADY = {
+    # Threads that spin while they wait take the cores from others on a busy machine: with
+    # two cores and a load of 4, eager kl_div took 44 ms with spinning and 11 ms without.
+    "OMP_WAIT_POLICY": "PASSIVE",
+    # What is freed is used again, as PyTorch does on CUDA. Otherwise glibc at times asks the
+    # kernel for each temporary anew, which then clears it page by page: eager kl_div took 6 ms
+    # in one epoch and 12 in the next, whatever the solution, and an interval was 13 +- 6.
+    "MALLOC_MMAP_THRESHOLD_": str(MOST_MMAP_THRESHOLD),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+}
 
 
 def worker_environment(
@@ -163,15 +174,8 @@ def worker_environment(
         "CUDA_VISIBLE_DEVICES": visible_devices,
         "CUDA_SCALE_LAUNCH_QUEUES": "4x",
         "MAX_JOBS": str(max_jobs),
-        # Threads that spin while they wait take the cores from others on a busy machine: with
-        # two cores and a load of 4, eager kl_div took 44 ms with spinning and 11 ms without.
-        "OMP_WAIT_POLICY": "PASSIVE",
-        # What is freed is used again, as PyTorch does on CUDA. Otherwise glibc at times asks the
-        # kernel for each temporary anew, which then clears it page by page: eager kl_div took 6 ms
-        # in one epoch and 12 in the next, whatever the solution, and an interval was 13 +- 6.
-        "MALLOC_MMAP_THRESHOLD_": str(MOST_MMAP_THRESHOLD),
-        "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
         "LC_ALL": "C.UTF-8",
+        **STEADY,
     }
     if tools.compiler:
         environment["CXX"] = tools.compiler

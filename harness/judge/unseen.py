@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.draws import Draw
+from harness.judge.claims import positive
 from harness.judge.sandbox import Worker, WorkerLied, claimed
 from harness.judge.stopwatch import Examiner, Inputs
 from harness.mixing import Renewal, whole
@@ -28,7 +29,6 @@ TRIES = 10
 #: How much longer such a call may take, as a factor; and a unit of them, beside.
 SLACK = {"cuda": 1.25, "cpu": 1.5}
 SLACK_MS = {"cuda": 0.01, "cpu": 0.1}
-LEAST_MS, MOST_MS = 1e-7, 1e8  # measure.py
 
 
 def timed(
@@ -90,7 +90,5 @@ def slower(timing: Timing, kind: str) -> bool:
 
 
 def _per_call(ms: Any, timing: Timing) -> float:
-    """Of a unit. Raises `ValueError` or `TypeError`."""
-    if not isinstance(ms, float) or not LEAST_MS <= ms <= MOST_MS:
-        raise ValueError(f"{ms!r} is no time")
-    return max(ms - timing.overhead_ms, ms / 10) / timing.calls
+    """Of a unit. Raises `WorkerLied`."""
+    return max(positive(ms) - timing.overhead_ms, positive(ms) / 10) / timing.calls

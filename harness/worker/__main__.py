@@ -12,13 +12,11 @@ import os
 import signal
 import socket
 import sys
-from pathlib import Path
 from typing import Any
 
 from harness.channel import Channel, ChannelClosed
-from harness.worker.building import Builder
 from harness.worker.faults import describe
-from harness.worker.session import ORDERS, Session
+from harness.worker.session import ORDERS, Session, begin
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -29,11 +27,7 @@ def main(descriptor: int) -> None:
     logging.getLogger("torch").setLevel(logging.ERROR)
     channel = Channel(socket.socket(fileno=descriptor))
     first = channel.receive().body
-    builder = Builder(
-        cache=Path(first["build_cache"]), salt=first["salt"], lean=first["lean_builds"]
-    )
-    builder.install()
-    session = Session(folder=Path.cwd(), builder=builder)
+    session = begin(first)
     channel.send({"nonce": first["nonce"], "answer": {"pid": os.getpid()}})
     while True:
         try:

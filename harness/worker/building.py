@@ -17,8 +17,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import importlib.machinery
-import importlib.util
 import inspect
 import json
 import os
@@ -37,7 +35,7 @@ import torch
 from torch.utils import cpp_extension
 
 from harness import cpu
-from harness.worker import diagnosis, headers
+from harness.worker import diagnosis, headers, libraries
 from harness.worker.faults import (
     CompileFault,
     ContractFault,
@@ -46,7 +44,6 @@ from harness.worker.faults import (
     describe,
 )
 
-_MARKER = "built.json"
 LITTLE_DISK_BYTES = 256 << 20  # a build that found a disk full has made some room since
 _USAGE = (
     "cpp_sources takes C++ text (the prototypes of what cuda_sources defines), "
@@ -129,15 +126,18 @@ class Builder:
     ) -> Any:
         record.name = str(call["name"])
         final = self.cache / self._key(call, texts)
-        record.cached = (final / _MARKER).exists()
-        known = _operators()
-        module = _open(final) if record.cached else self._make(build, call, texts, final)
-        marker = json.loads((final / _MARKER).read_text())
+        record.cached = (final / libraries.MARKER).exists()
+        known = libraries.operators()
+        if record.cached:
+            module = libraries.open_library(final)
+        else:
+            module = self._make(build, call, texts, final)
+        marker = json.loads((final / libraries.MARKER).read_text())
         record.library, record.headers = str(final / marker["library"]), marker["headers"]
         if isinstance(module, types.ModuleType):
             self.modules.append(module)
         else:  # a plain library, which registers operators
-            self.modules.append(_calls_of(_operators() - known))
+            self.modules.append(libraries.calls_of(libraries.operators() - known))
         return module
 
     def _key(self, call: dict[str, Any], texts: dict[str, str]) -> str:
@@ -206,24 +206,25 @@ class Builder:
                     message, log
                 ) from None
             raise
-        libraries = sorted(folder.glob("*.so"))
-        if len(libraries) != 1:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise CompileFault(f"the build of {call['name']!r} left {len(libraries)} libraries")
-        kind = "module" if call.get("is_python_module", True) else "library"
-        for part in folder.glob("*.o"):
-            part.unlink()
-        marker = {
-            "library": libraries[0].name,
-            "kind": kind,
-            "headers": "lean" if lean else "torch",
-        }
-        (folder / _MARKER).write_text(json.dumps(marker))
-        try:
-            folder.rename(final)
-        except OSError:  # another worker was first; its library is as good
-            shutil.rmtree(folder, ignore_errors=True)
+        _keep(folder, final, call, headers_used="lean" if lean else "torch")
         return module
+
+
+def _keep(folder: Path, final: Path, call: dict[str, Any], *, headers_used: str) -> None:
+    """Move a build that is whole from `folder` to `final`. Raises `CompileFault`."""
+    built = sorted(folder.glob("*.so"))
+    if len(built) != 1:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise CompileFault(f"the build of {call['name']!r} left {len(built)} libraries")
+    kind = "module" if call.get("is_python_module", True) else "library"
+    for part in folder.glob("*.o"):
+        part.unlink()
+    marker = {"library": built[0].name, "kind": kind, "headers": headers_used}
+    (folder / libraries.MARKER).write_text(json.dumps(marker))
+    try:
+        folder.rename(final)
+    except OSError:  # another worker was first; its library is as good
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _no_room(text: str, cache: Path) -> bool:
@@ -271,36 +272,3 @@ def _inline_call(
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:45]}...{text[-10:]}"
-
-
-def _operators() -> set[str]:
-    """The operators that there are, as `library::name.overload`."""
-    return set(torch._C._dispatch_get_all_op_names())
-
-
-def _calls_of(operators: set[str]) -> types.SimpleNamespace:
-    """The native functions that calls of `torch.ops.library.name` enter, each by its own name."""
-    found: dict[str, Any] = {}
-    for operator in operators:
-        library, name = operator.split("::", 1)
-        name, _, overload = name.partition(".")
-        packet = getattr(getattr(torch.ops, library), name)
-        found[f"{library}::{name}"] = packet._op
-        found[operator + "."] = getattr(packet, overload or "default")._op
-    return types.SimpleNamespace(**found)
-
-
-def _open(folder: Path) -> Any:
-    """The built module, or None for a plain library, which registers itself."""
-    marker = json.loads((folder / _MARKER).read_text())
-    path = folder / marker["library"]
-    if marker["kind"] == "library":
-        torch.ops.load_library(str(path))
-        return None
-    name = path.stem
-    loader = importlib.machinery.ExtensionFileLoader(name, str(path))
-    spec = importlib.util.spec_from_file_location(name, str(path), loader=loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module

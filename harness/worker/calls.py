@@ -49,8 +49,8 @@ class CallSet:
 
     @torch.no_grad()
     def renew_grads(self, salt: int) -> None:
-        """Other gradients of the outputs, where their tensors are and unseen by version counters:
-        of what is linear in its inputs, all gradients hang on those alone."""
+        """Other gradients of the outputs, at the same addresses and unseen by version counters.
+        Where a function is linear in its inputs, its gradients depend on nothing else."""
         self.salt = salt
         for path, grad in (self.grads or {}).items():
             grad.data.copy_(self.drawn_grads({path: grad})[path])
@@ -73,8 +73,8 @@ def call_set(instance: Instance, draw: Draw, *, grad: bool, grad_seed: int) -> C
 
 
 class Side:
-    """A model and how one mode of it is called. `restored`: from the buffers that it has now.
-    `mutates`: what it leaves in its inputs is a part of what it gives."""
+    """A model and how one mode of it is called. `restored`: its buffers are put back before each
+    call, to what they are now. `mutates`: what it leaves in its inputs is a part of its result."""
 
     def __init__(
         self,
@@ -167,9 +167,9 @@ def poisoned(device: torch.device, poison: str) -> Iterator[None]:
 
     On CUDA that is the memory of PyTorch's allocator, up to some times what is in use: filling
     all that is free takes 0.5 s of an H200. What a solution gets from the driver itself is fresh,
-    and held zeros whenever we looked. On a CPU fresh pages come
-    back as zeros, so malloc itself is made to fill what it hands out, for native code as well
-    (glibc only); NaN it cannot write, so with NaN torch fills its own tensors after it.
+    and held zeros whenever we looked. On a CPU fresh pages come back as zeros, so malloc is made
+    to fill what it hands out, for native code as well (glibc only). It cannot write NaN: for that,
+    torch fills its own tensors after it.
     """
     if device.type == "cuda":
         _fill_cache(device, POISONS[poison])
@@ -203,9 +203,9 @@ def _perturb(byte: int) -> None:
 def _fill_cache(device: torch.device, value: float) -> None:
     """Leave PyTorch's allocator blocks that hold `value`, and nothing else to take from.
 
-    Of several sizes: a block goes back to the driver whole or not at all, and a gradient should
-    not keep more than its own size from others. The allocator serves
-    requests up to 1 MiB from blocks of their own, so those are filled as well.
+    They have several sizes: a block goes back to the driver whole or not at all, and a gradient
+    should not keep more than its own size from others. The allocator serves requests up to 1 MiB
+    from blocks of their own, so those are filled as well.
     """
     torch.cuda.empty_cache()
     base = max(_POISON_LEAST_BYTES, torch.cuda.memory_allocated(device))

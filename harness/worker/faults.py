@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from harness.binding import NoBackward
-from harness.channel import CannotTravel
+from harness.encoding import CannotTravel
 from harness.errors import ProblemError, no_cpu_memory
 
 MAX_TRACEBACK = 200_000  # characters kept of a traceback or compiler log

@@ -20,7 +20,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from harness.problem import Draw, Instance
-from harness.trees import walk_tensors
+from harness.trees import bytes_of
 from harness.worker.calls import Side, call_set
 
 MIB = 1 << 20
@@ -56,9 +56,8 @@ def peak(instance: Instance, side: Side, mode: str, seed: int, base_bytes: int) 
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         kept = side.run(mode, calls, None)
     del kept
-    own = sum(p.numel() * p.element_size() for p in side.model.parameters())
-    inputs = sum(t.numel() * t.element_size() for _, t in walk_tensors(calls.inputs, ""))
-    used_mib = (own + inputs + _transient_bytes(record)) / MIB
+    held = bytes_of([list(side.model.parameters()), calls.inputs])
+    used_mib = (held + _transient_bytes(record)) / MIB
     return Peak(used_mib=used_mib, held_mib=used_mib)
 
 

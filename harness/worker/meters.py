@@ -73,8 +73,8 @@ def insist(meter: Meter, side: Side, mode: str, sets: list[CallSet]) -> Unit:
 
 
 class CpuMeter:
-    """`perf_counter_ns` around n calls. The caches are not flushed: inputs of the same sets
-    precede one another, as they do for the other side."""
+    """`perf_counter_ns` around n calls. The caches are not flushed: each call finds in them what
+    the one before it left, on both sides alike."""
 
     def unit(self, side: Side, mode: str, sets: list[CallSet]) -> Unit:
         prepared = [side.prepare(mode, s) for s in sets]

@@ -9,16 +9,9 @@ from typing import Any
 
 import torch
 
-from harness.mixing import (
-    Mix,
-    factors,
-    put_around,
-    put_stretch,
-    stretch_of,
-    takes_turns,
-)
+from harness.mixing import Mix, factors, put_around, put_stretch, stretch_of, takes_turns
 from harness.problem import Draw, Instance
-from harness.trees import walk_tensors
+from harness.trees import bytes_of, walk_tensors
 
 POOL_SHARE = 1 / 4  # of the device's memory; larger values are drawn again, not kept
 #: From so many sets on, tensors of up to so many values in all are written together: each of the
@@ -63,28 +56,27 @@ class Pool:
                 for tensors in self._apart:
                     del tensors[path]
 
-    @torch.no_grad()
     def fill(self, held: Held) -> None:
         """Write the values of each set's draw, mixed with another's, over those of its inputs."""
-        for together in self._together:
-            together.fill(held, self.seeds)
-        for tensors, (index, mix) in zip(self._apart, held, strict=True):
-            if tensors:
-                first, second = self._of(index), self._of(self.seeds.index(mix.seed))
-            for path, raw in tensors.items():
-                put_around(first[path], mix, into=raw)
-                put_stretch(second[path], mix, into=raw)
+        self._put(held, None)
 
-    @torch.no_grad()
     def touch(self, before: Held, held: Held) -> None:
         """The same for inputs that hold `before`, which differs in its stretches alone."""
+        self._put(held, before)
+
+    @torch.no_grad()
+    def _put(self, held: Held, before: Held | None) -> None:
         for together in self._together:
             together.fill(held, self.seeds)
-        for tensors, (index, mix), (_, was) in zip(self._apart, held, before, strict=True):
-            if tensors:
-                first, second = self._of(index), self._of(self.seeds.index(mix.seed))
+        for number, (tensors, (index, mix)) in enumerate(zip(self._apart, held, strict=True)):
+            if not tensors:
+                continue
+            first, second = self._of(index), self._of(self.seeds.index(mix.seed))
             for path, raw in tensors.items():
-                put_stretch(first[path], was, into=raw)
+                if before is None:
+                    put_around(first[path], mix, into=raw)
+                else:
+                    put_stretch(first[path], before[number][1], into=raw)
                 put_stretch(second[path], mix, into=raw)
 
     def _of(self, index: int) -> dict[str, torch.Tensor]:
@@ -150,8 +142,3 @@ def memory_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[1])
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def bytes_of(values: list[Any]) -> int:
-    """Bytes of all tensors of `values`."""
-    return sum(t.numel() * t.element_size() for _, t in walk_tensors(values, ""))

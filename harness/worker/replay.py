@@ -7,18 +7,13 @@ from pathlib import Path
 
 import torch
 
-from harness.worker.building import Builder
-from harness.worker.session import ORDERS, Session
+from harness.worker.session import ORDERS, begin
 
 
 def main(path: str) -> None:
     """Do the orders of the file `path`; the profiler is on for one call of the last."""
     first, *orders, last = json.loads(Path(path).read_text(encoding="utf-8"))
-    builder = Builder(
-        cache=Path(first["build_cache"]), salt=first["salt"], lean=first["lean_builds"]
-    )
-    builder.install()
-    session = Session(folder=Path.cwd(), builder=builder)
+    session = begin(first)
     for order in orders:
         ORDERS[order["order"]](session, order)
     side, mode, call = session.call_of(last)

@@ -12,6 +12,7 @@ import gc
 import inspect
 import platform
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from harness.player import Player
 from harness.problem import Instance
 from harness.trial import Trial
 from harness.worker import calls, loading
+from harness.worker.building import Builder
 from harness.worker.faults import ContractFault, MachineFault
 from harness.worker.session_profiling import ProfilingOrders
 from harness.worker.session_state import Answer
@@ -103,7 +105,6 @@ class Session(TimingOrders, ProfilingOrders):
     def compile(self, order: dict[str, Any]) -> Answer:
         """The reference again, eager or compiled, as the candidate: a baseline, no solution."""
         assert self.instance is not None
-        assert self.reference is not None
         mode = order["mode"]
         model: Any = self.instance.model(self.weights_seed)
         if mode != "eager":
@@ -112,8 +113,6 @@ class Session(TimingOrders, ProfilingOrders):
         return {}, {}
 
     def _set_candidate(self, model: Any, binding: Binding | None = None) -> None:
-        assert self.instance is not None
-        assert self.reference is not None
         self.candidate = self._side("candidate", model, binding)
         self.timer = None
 
@@ -168,6 +167,16 @@ ORDERS: dict[str, Callable[[Session, dict[str, Any]], Answer]] = {
     "nsight": Session.nsight,
     "calibrate": Session.calibrate,
 }
+
+
+def begin(first: dict[str, Any]) -> Session:
+    """The session that the judge's `first` message asks for, in the working directory. From now on
+    what is built goes through its build cache."""
+    builder = Builder(
+        cache=Path(first["build_cache"]), salt=first["salt"], lean=first["lean_builds"]
+    )
+    builder.install()
+    return Session(folder=Path.cwd(), builder=builder)
 
 
 def set_precision(*, allow_tf32: bool) -> None:

@@ -19,8 +19,7 @@ class ProfilingOrders(State):
     def memory(self, order: dict[str, Any]) -> Answer:
         """Peak MiB of one side: what it has allocated since before it was made, and a call's."""
         assert self.instance is not None
-        side = self.reference if order["side"] == "reference" else self.candidate
-        assert side is not None
+        side = self.side_of(order)
         base = self.base_bytes[order["side"]]
         if side is self.candidate:
             base -= self.import_bytes  # what the solution took at import is its own

@@ -56,11 +56,15 @@ class State:
         if self.instance.device.type == "cuda":
             torch.cuda.synchronize()
 
+    def side_of(self, order: dict[str, Any]) -> calls.Side:
+        """The side that an order names."""
+        side = self.reference if order["side"] == "reference" else self.candidate
+        assert side is not None
+        return side
+
     def call_of(self, order: dict[str, Any]) -> tuple[calls.Side, str, calls.CallSet]:
         """The side, mode and call that an order names."""
         assert self.instance is not None
-        side = self.reference if order["side"] == "reference" else self.candidate
-        assert side is not None
         draw, mode = Draw(seed=order["seed"]), order["mode"]
         call = calls.call_set(self.instance, draw, grad=mode != "forward", grad_seed=1)
-        return side, mode, call
+        return self.side_of(order), mode, call

@@ -29,23 +29,24 @@ class TimingOrders(State):
         )
         return answer, {}
 
+    @property
+    def _warm(self) -> timing.Timer:
+        assert self.timer is not None, "warm_up comes first"
+        return self.timer
+
     def epoch(self, order: dict[str, Any]) -> Answer:
-        assert self.timer is not None
-        return (
-            self.timer.epoch(
-                order["mode"],
-                seeds=order["seeds"],
-                grad_seeds=order["grad_seeds"],
-                blocks=order["blocks"],
-                order_seed=order["order_seed"],
-            ),
-            {},
+        answer = self._warm.epoch(
+            order["mode"],
+            seeds=order["seeds"],
+            grad_seeds=order["grad_seeds"],
+            blocks=order["blocks"],
+            order_seed=order["order_seed"],
         )
+        return answer, {}
 
     def reveal(self, order: dict[str, Any]) -> Answer:
         """The output of one timed call that the judge has chosen after the epoch."""
-        assert self.timer is not None
-        output = self.timer.kept[order["unit"]][order["call"]]
+        output = self._warm.kept[order["unit"]][order["call"]]
         return {}, {"output": output}
 
     def unseen(self, order: dict[str, Any]) -> Answer:
@@ -56,8 +57,7 @@ class TimingOrders(State):
 
     def stopwatch(self, order: dict[str, Any]) -> Answer:
         """Calls that the judge times."""
-        assert self.timer is not None
-        self.timer.stopwatch(
+        self._warm.stopwatch(
             order["mode"],
             mix_seed=order["mix_seed"],
             passes=order["passes"],
@@ -68,17 +68,15 @@ class TimingOrders(State):
 
     def samples(self, order: dict[str, Any]) -> Answer:
         """A sample of what each of them returned."""
-        assert self.timer is not None
-        return {}, {"samples": self.timer.samples(order["sample_seed"])}
+        return {}, {"samples": self._warm.samples(order["sample_seed"])}
 
     def settle(self, order: dict[str, Any]) -> Answer:
         """The values that the judge's clock begins from; with `host`, what the host needs."""
-        assert self.timer is not None
-        self.timer.settle(order["mix_seed"])
+        self._warm.settle(order["mix_seed"])
         if not order["host"]:
             return {}, {}
-        host_ms = self.timer.host_ms(order["mode"], touch=order["touch"], seeded=order["seeded"])
-        self.timer.settle(order["mix_seed"])
+        host_ms = self._warm.host_ms(order["mode"], touch=order["touch"], seeded=order["seeded"])
+        self._warm.settle(order["mix_seed"])
         return {"host_ms": host_ms}, {}
 
     def forget(self, order: dict[str, Any]) -> Answer:

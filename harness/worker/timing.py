@@ -1,10 +1,8 @@
-"""Interleaved timing of two sides: warm-up, blocks, one epoch per order.
+"""Interleaved timing of two sides, one epoch per order; calls that the judge times.
 
 A block is A B B A or B A A B, in units of one side (`meters`). An epoch is K blocks on freshly
-allocated inputs. Before every unit each input set gets values that no call has seen, at the same
-addresses, through raw copies: no version counter tells, so nothing kept from an earlier call is
-right any more. The judge orders each epoch, decides n, K and when to stop, and audits what
-is answered.
+allocated inputs, which get new values before every unit (`input_sets`). The judge orders each
+epoch, decides n, K and when to stop, and audits what is answered.
 """
 
 from __future__ import annotations
@@ -20,18 +18,17 @@ from typing import Any
 
 import torch
 
-from harness.mixing import Mix, mixes, sample, touches, whole
-from harness.problem import Instance
-from harness.trees import map_tensors, stack, walk_tensors
-from harness.worker.calls import CallSet, Side, plain
+from harness.mixing import sample
+from harness.trees import bytes_of, map_tensors, stack, walk_tensors
+from harness.worker.calls import Side, plain
+from harness.worker.input_sets import InputSets
 from harness.worker.meters import GateOpened, HostBound, Meter, Unit, WallMeter
-from harness.worker.pool import Pool, bytes_of, memory_bytes
+from harness.worker.pool import memory_bytes
 
 RETURNED_SHARE = 1 / 16  # of the device's memory: outputs of calls by the judge's clock,
 FREE_SHARE = 1 / 2  # and no more than this of what is free (CUDA)
 STOPWATCH_S = 0.5  # a reading's passes end by then: calls may take far longer than was claimed
 KEEP_BYTES = 64 << 20  # outputs kept per epoch for the judge to choose from
-RETURN_BYTES = 1 << 30  # up to this much memory goes back to the driver between epochs
 WALL_CALLS = 20  # calls of the ungated wall-clock estimate, at most
 WALL_MS = 1.0  # and about as long
 HOST_PASSES = 3
@@ -39,25 +36,17 @@ _monotonic_ns = time.monotonic_ns
 
 
 @dataclass(kw_only=True)
-class Timer:
+class Timer(InputSets):
     """The two sides, and what is kept of the last epoch for the judge to look at.
 
-    `mix`: whether inputs may be mixed of two draws. `kept`: outputs by the number of their unit,
-    which is that of the mixture of values that it ran on. `held`: the mixtures that the input
-    sets hold now. `returned`: outputs of the last calls by the judge's clock.
+    `kept`: outputs by the number of their unit, which is that of the mixture of values that it ran
+    on. `returned`: outputs of the last calls by the judge's clock.
     """
 
-    instance: Instance
     reference: Side
     candidate: Side
     meter: Meter
-    mix: bool = True
     kept: dict[int, list[Any]] = field(default_factory=dict)
-    sets: list[CallSet] = field(default_factory=list)
-    pool: Pool | None = None
-    mix_seed: int = 0
-    number: int = 0
-    held: list[tuple[int, Mix]] = field(default_factory=list)
     returned: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -163,29 +152,6 @@ class Timer:
             except HostBound:
                 self.meter = WallMeter()
 
-    def refresh(self) -> None:
-        """Give every input set values that no call has seen, where its tensors are."""
-        assert self.pool is not None
-        self.number += 1
-        seeds = self.pool.seeds
-        self._hold(mixes(self.mix_seed + self.number, seeds, len(self.sets), mix=self.mix))
-
-    def _hold(self, held: list[tuple[int, Mix]]) -> None:
-        """Write the values of `held` over those of the input sets."""
-        assert self.pool is not None
-        self.held = held
-        self.pool.fill(held)
-        for calls, (_, mix) in zip(self.sets, held, strict=True):
-            calls.renew_grads(mix.grads)
-
-    def touch(self) -> None:
-        """The same in part: a short stretch of each input set gets other values."""
-        assert self.pool is not None
-        self.number += 1
-        before, seeds = self.held, self.pool.seeds
-        self.held = touches(self.mix_seed + self.number, before, seeds)
-        self.pool.touch(before, self.held)
-
     def unseen(self, mode: str, *, seeds: list[int], mix_seed: int) -> dict[str, float]:
         """One unit of each side where the last ones were, on draws of `seeds`, one for each set, of
         which the candidate, that is the first, has met nothing yet: in units of an epoch rows come
@@ -196,15 +162,12 @@ class Timer:
         done again, for then it would not be the first.
         """
         self.kept.clear()
-        self.pool = None  # before the next: both may not fit
-        self.pool = Pool(self.instance, seeds)
-        self.pool.serve([calls.inputs for calls in self.sets])
-        gc.collect()
+        self.draw_whole(seeds)
         for side in (self.reference, self.candidate):  # what was just drawn fills the caches
             with contextlib.suppress(GateOpened, HostBound):
                 self.meter.unit(side, mode, self.sets)
-        self._hold(whole(mix_seed, seeds, mix=self.mix))
-        self.number, took_ms = 0, {}
+        self.hold_whole(mix_seed)
+        took_ms = {}
         for side in (self.candidate, self.reference):
             torch.manual_seed(seeds[0])
             try:
@@ -220,10 +183,28 @@ class Timer:
                 self._keep(outputs)
         return took_ms
 
-    def settle(self, mix_seed: int) -> None:
-        """Give every input set the values that `stopwatch` with `touch` then changes in part."""
-        self.mix_seed, self.number = mix_seed, 0
-        self.refresh()
+    def renew(
+        self,
+        mode: str,
+        seeds: list[int],
+        grad_seeds: list[int],
+        shuffle: random.Random,
+        *,
+        mix_seed: int,
+    ) -> None:
+        """Draw inputs anew, at other addresses, and call each side once on all of them."""
+        self.kept.clear()
+        self.draw(mode, seeds, grad_seeds, shuffle, mix_seed=mix_seed)
+        for side in shuffle.sample((self.reference, self.candidate), 2):
+            for calls in self.sets:
+                side.run(mode, calls, side.prepare(mode, calls))
+
+    def _keep(self, outputs: list[Any]) -> None:
+        """Keep the outputs of this unit, and of those before it while they are small."""
+        outputs = self.apart(outputs)
+        if self.kept and bytes_of(outputs) * (len(self.kept) + 1) > KEEP_BYTES:
+            self.kept.clear()
+        self.kept[self.number] = outputs
 
     def stopwatch(
         self, mode: str, *, mix_seed: int, passes: int, touch: bool, seeded: bool = False
@@ -231,10 +212,9 @@ class Timer:
         """Calls of the candidate that the judge times, on values that follow from `mix_seed`:
         whole new ones, or with `touch` new ones in part, which leaves more of the time to the call.
 
-        What they return is kept for `samples`; where that gets large, or the passes take long, it
-        ends after fewer. With
-        `seeded` each call begins from the seed of the first draw of its values, so that what it
-        draws itself can be drawn again.
+        What they return is kept for `samples`; where that gets large, or takes long, fewer passes
+        are made. With `seeded` each call begins from the seed of the first draw of its values, so
+        that what it draws itself can be drawn again.
         """
         self.mix_seed, self.number = mix_seed, 0
         self.returned, held_bytes = [], 0
@@ -273,13 +253,12 @@ class Timer:
 
     def _returned(self, mode: str, *, seeded: bool) -> list[Any]:
         """What a call on each input set returns, on its own."""
-        assert self.pool is not None
         returned: list[Any] = []
         for calls, (first, _) in zip(self.sets, self.held, strict=True):
             if seeded:
                 torch.manual_seed(self.pool.seeds[first])
             returned.append(self.candidate.run(mode, calls, self.candidate.prepare(mode, calls)))
-        return self._apart(self._with_inputs(returned))
+        return self.apart(self._with_inputs(returned))
 
     def _with_inputs(self, outputs: list[Any]) -> list[Any]:
         """What a call on each input set returned, and of one that changes its inputs, these."""
@@ -290,64 +269,6 @@ class Timer:
             for calls, output in zip(self.sets, outputs, strict=True)
         ]
 
-    def renew(
-        self,
-        mode: str,
-        seeds: list[int],
-        grad_seeds: list[int],
-        shuffle: random.Random,
-        *,
-        mix_seed: int,
-    ) -> None:
-        """Draw inputs anew, at other addresses: behind spacers of random size, in random order.
-
-        Where much is in use, addresses matter little, and the driver would be busy wiping what
-        it gets back while the next units are timed: then the allocator keeps its memory.
-        """
-        self.sets = []
-        self.kept.clear()
-        gc.collect()
-        if self.instance.device.type == "cuda" and torch.cuda.memory_reserved() < RETURN_BYTES:
-            torch.cuda.empty_cache()
-        self.pool = Pool(self.instance, seeds)
-        self.mix_seed, self.number = mix_seed, 0
-        spacers = []
-        placed: dict[int, CallSet] = {}
-        for i in shuffle.sample(range(len(grad_seeds)), len(grad_seeds)):
-            size = shuffle.randrange(1, 1 << 22)
-            spacers.append(torch.empty(size, dtype=torch.uint8, device=self.instance.device))
-            placed[i] = self._place(mode, i, grad_seeds[i])
-        self.sets = [placed[i] for i in range(len(grad_seeds))]
-        self.pool.serve([calls.inputs for calls in self.sets])
-        for side in shuffle.sample((self.reference, self.candidate), 2):
-            for calls in self.sets:
-                side.run(mode, calls, side.prepare(mode, calls))
-
-    def _place(self, mode: str, index: int, grad_seed: int) -> CallSet:
-        """An input set in memory of its own."""
-        assert self.pool is not None
-        inputs = [map_tensors(torch.clone, value) for value in self.pool.values(index)]
-        leaves = self.instance.leaves(inputs) if mode != "forward" else {}
-        for leaf in leaves.values():
-            leaf.requires_grad_(True)
-        return CallSet(inputs=inputs, leaves=leaves, grad_seed=grad_seed, dtype=self.instance.dtype)
-
-    def _keep(self, outputs: list[Any]) -> None:
-        """Keep the outputs of this unit, and of those before it while they are small."""
-        outputs = self._apart(outputs)
-        if self.kept and bytes_of(outputs) * (len(self.kept) + 1) > KEEP_BYTES:
-            self.kept.clear()
-        self.kept[self.number] = outputs
-
-    def _apart(self, outputs: list[Any]) -> list[Any]:
-        """`outputs`, plain; those in copies that share memory with an input, for they would get the
-        values of the next unit."""
-        inputs = {_storage(t) for calls in self.sets for _, t in walk_tensors(calls.inputs, "")}
-        return [
-            map_tensors(lambda t: t.clone() if _storage(t) in inputs else t, plain(output))
-            for output in outputs
-        ]
-
 
 def _room_bytes(device: torch.device) -> float:
     """How much a reading may keep of what its calls return."""
@@ -355,7 +276,3 @@ def _room_bytes(device: torch.device) -> float:
     if device.type == "cuda":
         most = min(most, FREE_SHARE * torch.cuda.mem_get_info(device)[0])
     return most
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    return torch.Tensor.untyped_storage(tensor).data_ptr()

@@ -11,7 +11,7 @@ from harness.judge import audit, device
 from harness.judge.audit import Claim, complaint
 from harness.judge.baseline import Baseline
 from harness.judge.device import Device
-from harness.judge.measure import ESCAPED_FLAG
+from harness.judge.epochs import ESCAPED_FLAG
 from harness.records import Block, Epoch, Timing
 
 CPU = device.choose("cpu")

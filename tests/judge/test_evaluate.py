@@ -806,7 +806,7 @@ def test_the_odd_size_is_checked_besides_the_graded_one(bench: Bench) -> None:
 
 
 def test_every_variation_that_settings_allow_can_be_drawn(bench: Bench) -> None:
-    from harness.config import VARIATIONS
+    from harness.setting_rules import VARIATIONS
 
     row = bench.judge(model(RIGHT), trials=len(VARIATIONS), variations=VARIATIONS)
     is_row(row, Status.PASS, Phase.DONE, "^$")

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from support import HONEST, TINY, WIRE, Bench, gone
 
-from harness.judge import forkserver, sandbox
+from harness.judge import forkserver, launching
 from harness.judge.forkserver import ForkServer
 from harness.judge.sandbox import Worker, WorkerCrash, WorkerFault
 from harness.records import Status
@@ -31,7 +31,7 @@ def start_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StartO
     started: list[Worker] = []
 
     def start(server: ForkServer, script: str) -> Worker:
-        monkeypatch.setattr(sandbox, "_BOOTSTRAP", WIRE + script)
+        monkeypatch.setattr(launching, "_BOOTSTRAP", WIRE + script)
         log = tmp_path / "log"
         worker = Worker(environment=ENVIRONMENT, folder=tmp_path, log=log, first={}, server=server)
         started.append(worker)
@@ -175,7 +175,7 @@ def test_without_its_server_a_worker_starts_as_a_program_with_one_warning(
     monkeypatch: pytest.MonkeyPatch,
     misfortune: Callable[[ForkServer], None],
 ) -> None:
-    script = "answer(parent=os.getppid())"
+    script = "answer(parent=os.getppid())\nreceive()"  # lives on, and so does its warden
     forked = start_on(server, script)
     assert psutil.Process(ask(forked)["parent"]).ppid() == server._process.pid
     forked.end()

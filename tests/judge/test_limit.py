@@ -38,6 +38,16 @@ def work(output: str, init: str = "pass") -> limit.Work:
     return limit.count(Reference(instance, 1), differentiable=True)
 
 
+def test_forward_and_backward_is_both_and_each_mode_alone_its_own() -> None:
+    forward, backward = (limit.Step(read=n, written=n) for n in (1, 2))
+    both = limit.Work(forward=forward, backward=backward)
+    assert both.steps("forward") == both.steps("forward_train") == (forward,)
+    assert both.steps("backward") == (backward,)
+    assert both.steps("forward_backward") == (forward, backward)
+    alone = limit.Work(forward=forward, backward=None)
+    assert alone.steps("forward") == (forward,)
+
+
 @pytest.mark.parametrize(
     ("output", "init", "read"),
     [

@@ -19,9 +19,10 @@ from harness import nvml
 from harness.channel import Message
 from harness.config import Settings
 from harness.draws import Draw
-from harness.judge import device, measure, stopwatch, unseen
+from harness.judge import clock, device, epochs, measure, stopwatch, unseen
 from harness.judge.device import Device
-from harness.judge.measure import Plan, enough, plan, time_mode
+from harness.judge.epochs import Plan, plan
+from harness.judge.measure import enough, time_mode
 from harness.judge.monitor import CONTENDED, POWER_CAPPED, THROTTLED, Monitor
 from harness.judge.sandbox import WorkerLied
 from harness.judge.usage import Usage
@@ -124,13 +125,13 @@ def test_a_plan_is_bounded_whatever_the_times(
 ) -> None:
     ms = {"reference": reference_ms, "candidate": candidate_ms}
     steps = plan(ms, cuda=cuda, settings=SETTINGS)
-    assert 1 <= steps.sets <= (measure.MAX_SETS if cuda else measure.MAX_CPU_SETS)
+    assert 1 <= steps.sets <= (epochs.MAX_SETS if cuda else epochs.MAX_CPU_SETS)
     assert 3 <= steps.blocks <= 12
 
 
 def test_a_unit_of_fast_calls_is_long_enough_for_the_clock() -> None:
     steps = plan({"reference": 0.01, "candidate": 0.002}, cuda=False, settings=SETTINGS)
-    assert steps.sets * 0.002 >= measure.MIN_CPU_UNIT_MS
+    assert steps.sets * 0.002 >= epochs.MIN_CPU_UNIT_MS
 
 
 def test_a_slow_call_is_a_unit_of_its_own() -> None:
@@ -222,12 +223,24 @@ def test_what_an_event_pair_costs_is_taken_off_each_unit_once() -> None:
 def test_a_side_that_is_mostly_event_pair_is_flagged_and_stays_positive() -> None:
     found = timing(Fake(reference_ms=0.04, candidate_ms=0.031), GPU, overhead_ms=0.032)
     assert found.solution_ms > 0
-    assert measure.BELOW_RESOLUTION in found.flags
+    assert epochs.BELOW_RESOLUTION in found.flags
+
+
+@pytest.mark.parametrize("dev", [CPU, GPU])
+def test_what_has_just_timed_another_mode_is_warmed_up_for_less(dev: Device) -> None:
+    def seconds(**options: Any) -> float:
+        worker = Fake()
+        timing(worker, dev, **options)
+        (one,) = (arguments for order, arguments in worker.orders if order == "warm_up")
+        return float(one["seconds"])
+
+    assert seconds() == measure.WARM_S[dev.type]
+    assert 0 < seconds(warm=True) < seconds()
 
 
 def test_a_host_bound_side_is_flagged() -> None:
     bound = Fake(bend=lambda order, a: a | {"host_bound": True} if order == "warm_up" else a)
-    assert timing(bound, GPU).flags == (measure.HOST_BOUND,)
+    assert timing(bound, GPU).flags == (clock.HOST_BOUND,)
     slow = {"reference": 8.0, "candidate": 40.0}
     launch = Fake(bend=lambda order, a: a | {"wall_ms": slow} if order == "warm_up" else a)
     assert timing(launch, GPU).flags == (measure.LAUNCH_BOUND,)
@@ -241,7 +254,7 @@ def test_work_that_outlives_the_clock_is_flagged_against_the_reference() -> None
 
     assert timing(late(0.015, 0.03), GPU).flags == ()
     assert timing(late(0.300, 0.31), GPU).flags == (), "a slow wait is the machine's if both wait"
-    assert timing(late(0.015, 0.30), GPU).flags == (measure.ESCAPED_FLAG,)
+    assert timing(late(0.015, 0.30), GPU).flags == (epochs.ESCAPED_FLAG,)
 
 
 def test_disturbed_blocks_are_dropped_while_they_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +272,7 @@ def test_no_block_is_dropped_where_most_are_disturbed(monkeypatch: pytest.Monkey
     found = timing(Fake())
     assert found.dropped == 0
     assert all(epoch.blocks for epoch in found.epochs)
-    assert set(found.flags) == {CONTENDED, measure.UNSTABLE}
+    assert set(found.flags) == {CONTENDED, epochs.UNSTABLE}
 
 
 class Eyes:
@@ -280,7 +293,7 @@ class Eyes:
         self.sampled_.append(arguments)
 
 
-@pytest.mark.parametrize(("spread", "flags"), [(0.001, ()), (0.3, (measure.UNSTABLE,))])
+@pytest.mark.parametrize(("spread", "flags"), [(0.001, ()), (0.3, (epochs.UNSTABLE,))])
 def test_samples_that_do_not_settle_in_time_are_called_unstable(
     spread: float, flags: tuple[str, ...]
 ) -> None:

@@ -12,11 +12,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import psutil
 import pytest
 from support import WIRE, Bench, await_file, gone
 
+from harness.channel import Channel, Message
 from harness.judge import sandbox
 from harness.judge.sandbox import Worker, WorkerCrash, WorkerFault, WorkerLied, WorkerTimeout
 
@@ -98,6 +100,27 @@ def test_tensors_that_were_not_asked_for_are_a_lie(fake_worker: Start) -> None:
     )
     with pytest.raises(WorkerLied, match="over the 0 allowed"):
         ask(worker)
+
+
+@pytest.mark.parametrize(
+    ("ipc", "jailed", "shared"), [(True, False, True), (False, False, False), (True, True, False)]
+)
+def test_memory_is_shared_only_where_that_was_asked_for(
+    fake_worker: Start, monkeypatch: pytest.MonkeyPatch, ipc: bool, jailed: bool, shared: bool
+) -> None:
+    worker = fake_worker("order = receive()\nsend({'nonce': order['nonce'], 'answer': order})")
+    monkeypatch.setattr(worker, "_jailed", jailed)
+    with mock.patch.object(Channel, "receive", autospec=True, side_effect=Channel.receive) as read:
+        message = worker.ask("look", timeout_s=20, max_tensor_bytes=1, ipc=ipc)
+    assert message.body["answer"]["ipc"] is read.call_args.kwargs["shared"] is shared
+
+
+@pytest.mark.parametrize("said", ["'nonce': 'forged', 'answer': {}", "'nonce': n, 'fault': {}"])
+def test_what_came_with_no_answer_is_closed(fake_worker: Start, said: str) -> None:
+    worker = fake_worker(f"n = receive()['nonce']; send({{{said}}})")
+    with mock.patch.object(Message, "close") as close, pytest.raises((WorkerLied, WorkerFault)):
+        ask(worker)
+    close.assert_called_once_with()
 
 
 # --- deaths -------------------------------------------------------------------------------------
@@ -348,9 +371,9 @@ JUDGE = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from harness.judge import sandbox
+from harness.judge import launching, sandbox
 from harness.judge.forkserver import ForkServer
-sandbox._BOOTSTRAP = {bootstrap!r}
+launching._BOOTSTRAP = {bootstrap!r}
 folder = Path({folder!r})
 environment = {{"PATH": "/usr/bin:/bin"}}
 server = ForkServer(environment, preloaded=()) if {forked} else None

@@ -107,6 +107,27 @@ def test_in_training_no_call_meets_the_weights_of_the_one_before(mode: str, pack
     assert model.scale.item() == 2.0
 
 
+@pytest.mark.parametrize("mode", ["forward", "backward"])
+def test_where_a_model_goes_by_its_buffers_they_are_put_back_before_each_call(mode: str) -> None:
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", torch.ones(()))
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return (self.calls * x * y).sum(dim=1)
+
+    calls = call_set(instance(), Draw(seed=1), grad=mode == "backward", grad_seed=2)
+    for restored, least in ((True, [2, 2, 2]), (False, [2, 3, 4])):
+        model = Counting()
+        of, left = Side("candidate", model, restored=restored), []
+        for _ in range(3):
+            of.run(mode, calls, of.prepare(mode, calls))
+            left.append(int(model.calls))
+        assert left == least
+
+
 def test_gradients_are_of_the_named_inputs_and_all_parameters() -> None:
     of = instance("\nGRAD_INPUTS = ('y',)\n")
     calls = call_set(of, Draw(seed=1), grad=True, grad_seed=2)

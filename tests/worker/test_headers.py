@@ -151,7 +151,7 @@ def test_torchs_own_precompiled_header_is_left_to_torch(tmp_path: Path) -> None:
 def test_the_cache_keeps_lean_and_full_apart_and_knows_which_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.worker.building._open", lambda folder: None)
+    monkeypatch.setattr("harness.worker.libraries.open_library", lambda folder: None)
     fake = Fake(lean=compile_error("no"))
     for lean, calls in ((True, 2), (False, 3), (True, 3), (False, 3)):
         record = build(fake, tmp_path, lean=lean)

@@ -15,7 +15,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
-from harness.worker import building, provenance
+from harness.worker import libraries, provenance
 from harness.worker.provenance import bare_name, native_calls, own_share, triton_kernels
 
 
@@ -84,11 +84,11 @@ def test_the_profiler_is_off_again_also_after_an_error() -> None:
 
 
 def test_calls_of_operators_that_a_library_has_registered_are_counted() -> None:
-    known = building._operators()
+    known = libraries.operators()
     library = torch.library.Library("provenance_test", "DEF")
     library.define("twice(Tensor x) -> Tensor")
     library.impl("twice", lambda x: 2 * x, "CPU")
-    own = [building._calls_of(building._operators() - known)]
+    own = [libraries.calls_of(libraries.operators() - known)]
     x = torch.ones(3)
     assert native_calls(lambda: torch.ops.provenance_test.twice(x), own)[0] == 1
     assert native_calls(lambda: torch.ops.provenance_test.twice.default(x), own)[0] == 1

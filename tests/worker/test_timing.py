@@ -10,6 +10,7 @@ import torch
 
 from harness.mixing import mixes, sample, touches, whole
 from harness.problem import Draw, Instance
+from harness.trees import bytes_of
 from harness.worker import meters, pool, timing
 from harness.worker.calls import CallSet, Side, call_set
 from harness.worker.faults import ContractFault
@@ -87,6 +88,9 @@ def test_an_epoch_answers_two_units_of_each_side_a_block() -> None:
         assert block["candidate"] == [6.0, 6.0]
         start, end = block["span_ns"]
         assert start <= end
+    units = [unit for block in answer["blocks"] for unit in block["units"]]
+    assert len(set(units)) == 6
+    assert units == sorted(units) == answer["kept"], "all of them, while outputs are small"
 
 
 def test_a_block_is_a_b_b_a_or_b_a_a_b_and_both_occur() -> None:
@@ -312,11 +316,26 @@ def test_what_is_renewed_in_part_is_what_the_judge_works_out() -> None:
     assert of.host_ms("forward", touch=True, seeded=False) > 0
 
 
+def test_calls_that_draw_random_numbers_begin_from_the_seed_of_their_first_draw() -> None:
+    class Drawing(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.rand(4)
+
+    of, seeds = timer([]), [8, 9, 7]
+    of.candidate = Side("candidate", Drawing())
+    epoch(of, seeds=seeds, grad_seeds=[3, 4])
+    of.stopwatch("forward", mix_seed=70, passes=2, touch=False, seeded=True)
+    firsts = [first for number in (71, 72) for first, _ in mixes(number, seeds, 2, mix=True)]
+    for first, got in zip(firsts, of.returned, strict=True):
+        torch.manual_seed(seeds[first])
+        assert torch.equal(got, torch.rand(4))
+
+
 def test_of_large_outputs_a_reading_keeps_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     of = timer([])
     epoch(of, seeds=[8, 9, 7], grad_seeds=[3, 4])
     of.stopwatch("forward", mix_seed=70, passes=5, touch=False)
-    each = pool.bytes_of(of.returned) // 5
+    each = bytes_of(of.returned) // 5
     assert len(of.samples(5)) == 10
     assert of.returned == []
     for room, passes in ((0, 1), (2 * each, 2), (3 * each + 1, 3)):
@@ -456,6 +475,7 @@ def test_the_cpus_meter_runs_each_set_once_and_prepares_before_the_clock(
     unit = meters.CpuMeter().unit(Side("candidate", Counted("candidate", log)), mode, calls)
     between = log[log.index(("clock", 0.0)) + 1 : -1]
     assert len(unit.outputs) == 2
+    assert unit.ms == 1 + len(between), "the clock ticks once a call, and at its own readings"
     assert len(between) == (0 if mode == "backward" else 2)
     assert sum(name == "candidate" for name, _ in log) == 2
 
