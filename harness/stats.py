@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -64,6 +65,11 @@ def ratio_interval(log_ratios: Sequence[Sequence[float]]) -> Interval:
     return Interval(
         ratio=math.exp(center), low=math.exp(center - half), high=math.exp(center + half)
     )
+
+
+def get_ready() -> None:
+    """Load what an interval needs, which takes half a second, while a worker is waited for."""
+    threading.Thread(target=_quantile, args=(1,), daemon=True).start()
 
 
 def _quantile(degrees: int) -> float:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from harness import stats
 from harness.judge import clock
 from harness.judge.context import Context
 from harness.judge.limit import Step
@@ -115,6 +116,7 @@ def measure(
     course = _Baselines(
         context=context, subject=subject, modes=modes, flops=flops, known=known, note=note
     )
+    stats.get_ready()
     notes: list[str] = []
     for name in (EAGER, *(() if known else _compile_modes(context))):
         try:
