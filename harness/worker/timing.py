@@ -40,13 +40,15 @@ class Timer(InputSets):
     """The two sides, and what is kept of the last epoch for the judge to look at.
 
     `kept`: outputs by the number of their unit, which is that of the mixture of values that it ran
-    on. `returned`: outputs of the last calls by the judge's clock.
+    on; `likewise`, for nobody, those of the reference. `returned`: outputs of the last calls by
+    the judge's clock.
     """
 
     reference: Side
     candidate: Side
     meter: Meter
     kept: dict[int, list[Any]] = field(default_factory=dict)
+    likewise: dict[int, list[Any]] = field(default_factory=dict)
     returned: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -135,8 +137,8 @@ class Timer(InputSets):
             late[side.name].append(unit.late_ms)
             if side is self.candidate:
                 numbers.append(self.number)
-                if keep:
-                    self._keep(unit.outputs)
+            if keep:
+                self._keep(side, unit.outputs)
             unit.outputs = []
         return times | {"units": numbers, "span_ns": [began, _monotonic_ns()]}
 
@@ -162,6 +164,7 @@ class Timer(InputSets):
         done again, for then it would not be the first.
         """
         self.kept.clear()
+        self.likewise.clear()
         self.draw_whole(seeds)
         for side in (self.reference, self.candidate):  # what was just drawn fills the caches
             with contextlib.suppress(GateOpened, HostBound):
@@ -180,7 +183,7 @@ class Timer(InputSets):
                 if bytes_of(outputs) <= _room_bytes(self.instance.device):
                     # At once: whoever finishes them later has not finished them.
                     outputs = [map_tensors(torch.clone, plain(one)) for one in outputs]
-                self._keep(outputs)
+                self._keep(side, outputs)
         return took_ms
 
     def renew(
@@ -194,17 +197,28 @@ class Timer(InputSets):
     ) -> None:
         """Draw inputs anew, at other addresses, and call each side once on all of them."""
         self.kept.clear()
+        self.likewise.clear()
         self.draw(mode, seeds, grad_seeds, shuffle, mix_seed=mix_seed)
         for side in shuffle.sample((self.reference, self.candidate), 2):
             for calls in self.sets:
                 side.run(mode, calls, side.prepare(mode, calls))
 
-    def _keep(self, outputs: list[Any]) -> None:
-        """Keep the outputs of this unit, and of those before it while they are small."""
+    def _keep(self, side: Side, outputs: list[Any]) -> None:
+        """Keep the candidate's outputs of this unit, and of those before it while they are small.
+
+        On a CPU the reference's too: the unit after one that lets go of its outputs gets memory
+        that is in the caches. In A/A tests at 0.01 ms a call the candidate was 2.6 to 3.7 % faster,
+        since its units come after the reference's more often than after its own.
+        """
         outputs = self.apart(outputs)
-        if self.kept and bytes_of(outputs) * (len(self.kept) + 1) > KEEP_BYTES:
-            self.kept.clear()
-        self.kept[self.number] = outputs
+        size, kept = bytes_of(outputs), self.kept
+        if side is self.reference:
+            if self.instance.device.type != "cpu" or size > KEEP_BYTES:
+                return
+            kept = self.likewise
+        if kept and size * (len(kept) + 1) > KEEP_BYTES:
+            kept.clear()
+        kept[self.number] = outputs
 
     def stopwatch(
         self, mode: str, *, mix_seed: int, passes: int, touch: bool, seeded: bool = False

