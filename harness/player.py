@@ -163,12 +163,12 @@ class Player:
             yield
             return
         own = self.binding.parameters() | self.binding.buffers()
-        before = {name: tensor.detach().clone() for name, tensor in own.items()}
+        before = {name: once(tensor).detach().clone() for name, tensor in own.items()}
         fresh = Binding.to_itself(self.instance.model(seed))
         with torch.no_grad():
             for name, tensor in (fresh.parameters() | fresh.buffers()).items():
                 if name in own:
-                    own[name].copy_(tensor)
+                    once(own[name]).copy_(once(tensor))
             for name, tensor in fresh.parameters().items():
                 if name in own and inexact(tensor):
                     own[name].copy_(_varied(tensor, seed, name))
@@ -195,7 +195,7 @@ class Player:
     def _buffers_kept(self) -> Iterator[None]:
         """Buffers get back the values that they had, also those that only this model has."""
         model = self.binding.model
-        before = {name: tensor.detach().clone() for name, tensor in model.named_buffers()}
+        before = {name: once(tensor).detach().clone() for name, tensor in model.named_buffers()}
         try:
             yield
         finally:
@@ -216,9 +216,10 @@ class Player:
 
 @torch.no_grad()
 def _restore(tensors: dict[str, torch.Tensor], values: dict[str, torch.Tensor]) -> None:
+    """Write `values`, each of a tensor's own values `once`, over those of them that are there."""
     for name, value in values.items():
-        if name in tensors and tensors[name].shape == value.shape:
-            tensors[name].copy_(value)
+        if name in tensors and once(tensors[name]).shape == value.shape:
+            once(tensors[name]).copy_(value)
 
 
 def _varied(tensor: torch.Tensor, seed: int, name: str) -> torch.Tensor:

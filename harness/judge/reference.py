@@ -21,7 +21,7 @@ from harness.draws import Draw, GradDraw
 from harness.errors import ProblemError
 from harness.player import Player
 from harness.problem import Instance
-from harness.trees import dense, inexact, map_tensors, walk_tensors
+from harness.trees import dense, inexact, map_tensors, once, walk_tensors
 from harness.trial import Call, Played, Result, Trial
 
 #: Bytes that the oracle may need, as a multiple of the inputs' own in fp64: inputs, outputs,
@@ -160,29 +160,32 @@ def _in_double(model: torch.nn.Module) -> Iterator[None]:
     """The model's tensors in fp64, and back as they were, bit by bit."""
     tensors = [t for t in [*model.parameters(), *model.buffers()] if inexact(t)]
     before = [t.data for t in tensors]
-    with _attributes_kept(model):
-        for tensor in tensors:
-            tensor.data = _doubled(tensor.data)
-        for attributes, name, tensor in _attributes(model):
-            attributes[name] = _doubled(tensor.detach())
-        try:
-            yield
-        finally:
-            for tensor, data in zip(tensors, before, strict=True):
-                tensor.data = data
+    attributes = _attributes(model)
+    for tensor in tensors:
+        tensor.data = _doubled(tensor.data)
+    for where, name, tensor in attributes:
+        where[name] = _doubled(tensor.detach())
+    try:
+        yield
+    finally:
+        for tensor, data in zip(tensors, before, strict=True):
+            tensor.data = data
+        for where, name, tensor in attributes:
+            where[name] = tensor
 
 
 @contextmanager
 def _attributes_kept(model: torch.nn.Module) -> Iterator[None]:
     """Tensors that modules hold as plain attributes are what they were before: a state that is
     left there would have the dtype, and the graph, of the calls that left it."""
-    before = [(*found, found[2].detach().clone()) for found in _attributes(model)]
+    before = [(*found, once(found[2]).detach().clone()) for found in _attributes(model)]
     try:
         yield
     finally:
         with torch.no_grad():
-            for attributes, name, tensor, value in before:
-                attributes[name] = tensor.copy_(value)
+            for where, name, tensor, value in before:
+                once(tensor).copy_(value)
+                where[name] = tensor
 
 
 def _attributes(model: torch.nn.Module) -> list[tuple[dict[str, Any], str, torch.Tensor]]:
@@ -191,7 +194,7 @@ def _attributes(model: torch.nn.Module) -> list[tuple[dict[str, Any], str, torch
         (vars(module), name, value)
         for module in model.modules()
         for name, value in vars(module).items()
-        if isinstance(value, torch.Tensor)
+        if isinstance(value, torch.Tensor) and dense(value)
     ]
 
 

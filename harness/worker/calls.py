@@ -19,7 +19,7 @@ import torch
 from harness.binding import Binding
 from harness.draws import Draw, GradDraw, grad_outputs
 from harness.problem import Instance
-from harness.trees import dense, map_tensors
+from harness.trees import dense, map_tensors, once
 from harness.worker.faults import ContractFault
 
 _POISON_LEAST_BYTES = 512 << 20
@@ -90,7 +90,7 @@ class Side:
         self.mutates = mutates
         self.binding = binding or Binding.to_itself(model)
         buffers = model.named_buffers() if restored else ()
-        self._buffers = {name: tensor.detach().clone() for name, tensor in buffers}
+        self._buffers = {name: once(tensor).detach().clone() for name, tensor in buffers}
         self._weights = list(model.parameters())
 
     def forward(self, calls: CallSet) -> Any:
@@ -128,7 +128,7 @@ class Side:
     def _restore(self) -> None:
         for name, tensor in self.model.named_buffers() if self._buffers else ():
             if name in self._buffers:
-                tensor.copy_(self._buffers[name])
+                once(tensor).copy_(self._buffers[name])
 
     def run(self, mode: str, calls: CallSet, prepared: Any) -> Any:
         """The timed part of one call. In training no call meets the weights of the one before:

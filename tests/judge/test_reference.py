@@ -5,7 +5,13 @@ from __future__ import annotations
 import gc
 import weakref
 
-from harness.judge.reference import settle_heap
+import pytest
+import torch
+
+from harness.draws import Draw
+from harness.judge.reference import Reference, settle_heap
+from harness.problem import Instance
+from harness.trial import Call, Trial
 
 
 class Node:
@@ -39,3 +45,38 @@ def test_the_case_before_is_freed_before_the_heap_is_settled_again() -> None:
         assert seen() is None
     finally:
         gc.unfreeze()
+
+
+@pytest.mark.parametrize("made", ["self.state = {}", "self.register_buffer('state', {})"])
+@pytest.mark.parametrize("state", ["torch.ones(3).expand(4, 3)", "torch.ones(4, 3)"])
+@pytest.mark.parametrize("weights_seed", [None, 5])
+def test_what_a_module_holds_is_put_back_expanded_or_not(
+    made: str, state: str, weights_seed: int | None
+) -> None:
+    source = f"""
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        {made.format(state)}
+
+    def forward(self, x):
+        self.state[0].mul_(2.0)
+        return x * self.state
+
+
+def get_inputs():
+    return [torch.ones(4, 3)]
+"""
+    cpu = torch.device("cpu")
+    instance = Instance(source=source, path="p.py", size="full", dtype=torch.float32, device=cpu)
+    reference = Reference(instance, weights_seed=1)
+    trial = Trial(calls=(Call(draw=Draw(seed=1)),), weights_seed=weights_seed)
+    for _ in range(2):
+        expected = reference.expected(trial, oracle=True)
+        assert expected.oracle is not None
+        for played in (expected.played, expected.oracle):
+            assert played.results[0].output.max() == 2.0
+    assert (reference.model.state == 1.0).all()
