@@ -32,3 +32,10 @@ def positive(value: Any) -> float:
     if not LEAST_MS <= found <= MOST_MS:
         raise WorkerLied(f"{value!r} is no time")
     return found
+
+
+def per_call(value: Any, *, calls: int, overhead_ms: float) -> float:
+    """Of what a unit of so many calls took, ms a call: less what the event pair costs, but never
+    less than a tenth."""
+    unit_ms = positive(value)
+    return max(unit_ms - overhead_ms, unit_ms / 10) / calls

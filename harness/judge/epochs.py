@@ -14,7 +14,7 @@ from typing import Any
 
 from harness import stats
 from harness.config import Settings
-from harness.judge.claims import number, positive
+from harness.judge.claims import number, per_call, positive
 from harness.judge.monitor import DROPPED, Monitor
 from harness.judge.sandbox import Worker, WorkerLied, claimed
 from harness.judge.stopwatch import Examiner, Inputs
@@ -159,10 +159,9 @@ class Epochs:
         reference, candidate = claim["reference"], claim["candidate"]
         if len(reference) != 2 or len(candidate) != 2:
             raise WorkerLied("a block has two units of each side")
-        calls = self.steps.sets
         a, b, c, d = (
-            max(ms - self.overhead_ms, ms / 10) / calls
-            for ms in map(positive, (*reference, *candidate))
+            per_call(ms, calls=self.steps.sets, overhead_ms=self.overhead_ms)
+            for ms in (*reference, *candidate)
         )
         return Block(reference_ms=(a, b), solution_ms=(c, d))
 

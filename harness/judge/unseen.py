@@ -14,10 +14,9 @@ from __future__ import annotations
 import math
 import secrets
 from dataclasses import replace
-from typing import Any
 
 from harness.draws import Draw
-from harness.judge.claims import positive
+from harness.judge.claims import per_call
 from harness.judge.sandbox import Worker, WorkerLied, claimed
 from harness.judge.stopwatch import Examiner, Inputs
 from harness.mixing import Renewal, whole
@@ -53,7 +52,10 @@ def timed(
             "unseen", timeout_s=timeout_s, mode=timing.mode, seeds=seeds, mix_seed=mix_seed
         ).body["answer"]
         with claimed():
-            took_ms = {name: _per_call(ms, timing) for name, ms in dict(answer["ms"]).items()}
+            took_ms = {
+                name: per_call(ms, calls=timing.calls, overhead_ms=timing.overhead_ms)
+                for name, ms in dict(answer["ms"]).items()
+            }
             if not took_ms:
                 continue
             timing = replace(
@@ -87,8 +89,3 @@ def slower(timing: Timing, kind: str) -> bool:
         return False
     usual_ms = max(timing.solution_ms, timing.unseen_reference_ms / timing.interval.ratio)
     return timing.unseen_ms > SLACK[kind] * usual_ms + SLACK_MS[kind] / timing.calls
-
-
-def _per_call(ms: Any, timing: Timing) -> float:
-    """Of a unit. Raises `WorkerLied`."""
-    return max(positive(ms) - timing.overhead_ms, positive(ms) / 10) / timing.calls
