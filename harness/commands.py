@@ -99,7 +99,9 @@ def lint(arguments: list[str]) -> Outcome:
     what.add_argument("--problem", help="a problem's name, or the path of a problem file")
     what.add_argument("--all", action="store_true", help="every problem")
     add_places(parser, solutions=False)
-    parser.add_argument("--size", help="auto (smoke where there is one), full, or another size")
+    parser.add_argument(
+        "--size", help="auto (smoke where there is one), full, fit, another size, or constants"
+    )
     parser.add_argument("--device", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--dtype", help="float32, float16, bfloat16 or float64")
     parser.add_argument("--config", type=Path, help="a preset (YAML)")

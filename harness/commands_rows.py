@@ -7,9 +7,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
 from rich.console import RenderableType
 
-from harness import ROOT, config, explain, files, page, recompute, report_profile, run
+from harness import ROOT, config, explain, files, fit, page, recompute, report_profile, run
 from harness.arguments import Once, add_files, add_places, parser_of
 from harness.errors import MachineError, RequestError
 from harness.judge import profiling
@@ -67,7 +68,7 @@ def tell(arguments: list[str]) -> Outcome:
         paths,
         options.problem,
         options.solution,
-        size=None if options.size == "auto" else options.size,
+        size=None if options.size in ("auto", fit.FIT) else options.size,
         dtype=options.dtype,
     )
     profile = _profile(options, None) if options.profile else None
@@ -138,7 +139,13 @@ def _profile(options: argparse.Namespace, mode: str | None) -> Profile:
         raise job.fault
     context = run.make_context(request)
     run.require(context, [job])
-    size = run.size_of(request.settings, context, job)
+    size = fit.settled(
+        run.size_of(request.settings, context, job),
+        job.problem.source,
+        job.problem.path,
+        dtype=getattr(torch, request.settings.dtype),
+        device=context.device.torch,
+    )
     subject = Subject(problem=job.problem, size=size)
     return profiling.take(context, subject, job.solutions[0], mode)
 

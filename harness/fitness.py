@@ -16,14 +16,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness import catalog, problem
+from harness import catalog, constants, fit
 from harness.config import Settings
-from harness.errors import ProblemError, RequestError
+from harness.errors import ProblemError
 from harness.judge import device, lint
 from harness.judge.outcomes import DOUBTFUL, MEANING, Finding, Outcome
 from harness.judge.reference import Reference, settle_heap
 from harness.problem import Instance
+from harness.records import Problem
 from harness.report import one_line
+from harness.source import read_problem
 from harness.wording import counted
 
 SIZE = "smoke"  # where a problem has it: large enough for means to average out
@@ -55,28 +57,31 @@ def examine(names: Iterable[str], folder: Path, settings: Settings) -> list[Fitn
 
 def _examine(name: str, folder: Path, settings: Settings, where: torch.device) -> Fitness:
     settle_heap()
-    known = catalog.load_problem(name, folder)
+    called, path = catalog.find_problem(name, folder)
     size = settings.size
     try:
-        sizes = problem.sizes(known.source, known.path)
-        if size == "auto":
-            size = SIZE if SIZE in sizes else problem.FULL
-        if size not in sizes:
-            raise RequestError(f"{known.path} has no size {size!r}; it has {', '.join(sizes)}")
+        known = read_problem(called, path)
+        dtype: torch.dtype = getattr(torch, settings.dtype)
+        size = _size(size, known, dtype, where)
         instance = Instance(
-            source=known.source,
-            path=known.path,
-            size=size,
-            dtype=getattr(torch, settings.dtype),
-            device=where,
+            source=known.source, path=known.path, size=size, dtype=dtype, device=where
         )
         findings = lint.lint(Reference(instance, weights_seed=1), settings)
     except ProblemError as error:
-        return Fitness(problem=known.name, size=size, fault=str(error))
+        return Fitness(problem=called, size=size, fault=str(error))
     except torch.OutOfMemoryError:
         text = "the reference and its float64 oracle do not fit the device; use a smaller --size"
-        return Fitness(problem=known.name, size=size, fault=text)
-    return Fitness(problem=known.name, size=size, findings=tuple(findings))
+        return Fitness(problem=called, size=size, fault=text)
+    return Fitness(problem=called, size=size, findings=tuple(findings))
+
+
+def _size(asked: str, known: Problem, dtype: torch.dtype, where: torch.device) -> str:
+    """The size to examine it at. Raises `ProblemError`, or `RequestError` for one that it lacks."""
+    if asked == "auto":
+        return SIZE if SIZE in constants.sizes(known.source, known.path) else constants.FULL
+    size = fit.settled(asked, known.source, known.path, dtype=dtype, device=where)
+    constants.at_size(known.source, known.path, size)
+    return size
 
 
 def screen(found: list[Fitness], *, strict: bool) -> RenderableType:

@@ -78,7 +78,8 @@ MEANING: dict[Status, tuple[str, str]] = {
 
 #: Flag (without its mode or size) -> what to know, and what to try.
 FLAGS: dict[str, str] = {
-    "launch_bound": "the time is that of launching kernels: fuse them, or capture a CUDA graph",
+    "launch_bound": "the host takes longer to launch it than the device to run it, which is what "
+    "is timed: launch fewer kernels, or capture a CUDA graph",
     "host_bound": "the host cannot keep up: do less in Python, do not wait for the device",
     "unstable": "the samples did not settle: measure again on an idle machine",
     "throttled": "the card lowered its clocks meanwhile: let it cool",

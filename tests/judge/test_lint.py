@@ -12,7 +12,7 @@ import pytest
 import torch
 from scipy import stats
 
-from harness import cli, fitness
+from harness import cli, fit, fitness
 from harness.config import Settings
 from harness.fitness import Fitness
 from harness.judge.lint import AS_GIVEN_TRIALS, MORE_TRIALS, lint
@@ -361,6 +361,28 @@ def test_a_problem_that_fails_is_not_fit_and_the_fault_is_told(
     assert command(tmp_path, problem("raise KeyError('x')")) == 1
     assert "NOT FIT: " in (out := capsys.readouterr().out)
     assert "KeyError" in out
+
+
+@pytest.mark.parametrize("size", ["fit", "ROWS=16"])
+def test_a_size_may_be_one_that_fits_or_constants(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], size: str
+) -> None:
+    source = problem("return x - y").replace("ROWS = 24", f"ROWS = {1 << 34}")
+    budget = fit.Cost(bytes=20_000, forward_s=1.0)  # 16 rows of two inputs and an output
+    with mock.patch("harness.fit.budget_of", return_value=budget):
+        assert command(tmp_path, source, "--size", size) == 0
+    assert "one (ROWS=16): fit" in capsys.readouterr().out
+
+
+def test_of_all_problems_one_that_cannot_be_read_is_not_fit_and_ends_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken.py").write_text("x = (")
+    (tmp_path / "one.py").write_text(problem("return x - y"))
+    assert cli.main(["lint", "--all", "--problem-dir", str(tmp_path), "--device", "cpu"]) == 1
+    out = capsys.readouterr().out
+    assert "broken (auto): NOT FIT" in out
+    assert "one (full): fit" in out
 
 
 def test_an_unknown_problem_or_size_is_a_wrong_request(
