@@ -27,18 +27,6 @@ from harness.sides import PlainRow
 NAMED = 10  # results that are there, of a problem without the one that was asked for
 LOG_LINES = 12  # quoted of a log
 NEAR_LIMIT, FAR_FROM_LIMIT = 0.9, 0.5  # fractions of the limit
-#: What to try: where arithmetic bounds it, where it is far from its limit in memory, and nearer.
-ON_GPU = {
-    "compute": "tensor cores, larger tiles, pipelined loads",
-    "far": "read each input once, 16 bytes a thread, neighbours together; count its kernels with "
-    "`profile`",
-    "near": "more bytes in flight (unroll, larger loads)",
-}
-ON_CPU = {
-    "compute": "vector instructions, tiles that stay in the cache, all cores",
-    "far": "read each input once, write each output once, in vectors, on all cores",
-    "near": "more bytes in flight (all cores, wider vectors)",
-}
 _DIAGNOSTIC = re.compile(r"\berror\b|undefined (reference|symbol)|fatal|cannot find", re.I)
 #: Lines around a diagnostic: the builder's command, the harness's own name for the failure, and
 #: what torch's profiler says of a machine without a GPU.
@@ -110,9 +98,9 @@ def story(row: PlainRow, folders: Sequence[Path], profile: Profile | None = None
     found = boards.log_file(row, folders)
     log = found.read_text(encoding="utf-8", errors="replace") if found else ""
     wrong = status in (Status.WRONG_OUTPUT.value, Status.WRONG_GRADIENT.value)
-    names = ("problem", "solution", "size", "dtype", "device_name", "time", "solution_digest")
+    names = ("problem", "solution", "size", "dtype", "device_name", "time", "settings")
     return {
-        **{name: row[name] for name in names},
+        **{name: row[name] for name in (*names, "solution_digest")},
         "status": status,
         "phase": row["phase"],
         "means": means,
@@ -204,7 +192,8 @@ def _next(row: PlainRow) -> Iterator[str]:
     else:
         how = "far" if fraction < FAR_FROM_LIMIT else "near"
         how = "compute" if row[f"{mode}_bound"] == "compute" else how
-        yield f"{name} is furthest from its limit: {(ON_GPU if row['cuda'] else ON_CPU)[how]}"
+        advice = (meanings.ON_GPU if row["cuda"] else meanings.ON_CPU)[how]
+        yield f"{name} is furthest from its limit: {advice}"
 
 
 # --- for a person -------------------------------------------------------------------------------
@@ -222,6 +211,8 @@ def screen(told: dict[str, Any], profile: Profile | None = None) -> RenderableTy
     ]
     if told["message"]:
         lines.append((f"  {told['message']}", ""))
+    if told["settings"] not in (None, "default"):
+        lines.append((f"  settings: {told['settings']}", ""))
     lines += _section("log", told["log_lines"], told["log"])
     lines += _section("times", [_told(m, f) for m, f in told["modes"].items()])
     lines += _section("bound", told["bound"])

@@ -113,6 +113,19 @@ FLAGS: dict[str, str] = {
 }
 
 
+#: What to try: where arithmetic bounds it, where it is far from its limit in memory, and nearer.
+ON_GPU = {
+    "compute": "tensor cores, larger tiles, pipelined loads",
+    "far": "read each input once, 16 bytes a thread, neighbours together; count its kernels with "
+    "`profile`",
+    "near": "more bytes in flight (unroll, larger loads)",
+}
+ON_CPU = {
+    "compute": "vector instructions, tiles that stay in the cache, all cores",
+    "far": "read each input once, write each output once, in vectors, on all cores",
+    "near": "more bytes in flight (all cores, wider vectors)",
+}
+
 #: What `forward_only` means of a row with the flag `quick`.
 QUICK_LOOK = (
     "the forward is right; a quick look leaves the backward out; only the forward's speedup counts",

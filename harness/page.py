@@ -25,7 +25,7 @@ from harness.sides import PlainRow, Side
 from harness.wording import counted
 
 TEMPLATES = Path(__file__).resolve().parent / "templates" / "report"
-ENVIRONMENT = (*ENVIRONMENT_COLUMNS, "isolation", "settings_digest", "harness_version")
+ENVIRONMENT = (*ENVIRONMENT_COLUMNS, "isolation", "settings_digest", "settings", "harness_version")
 
 
 # --- HTML -----------------------------------------------------------------------------------------

@@ -203,6 +203,22 @@ def test_differences_that_matter_are_named_with_both_values(
     assert len(found.entries) == 1  # compared nevertheless
 
 
+@pytest.mark.parametrize(
+    ("told", "values"),
+    [
+        (("default", "trials=3"), ("default", "trials=3")),
+        (("default", None), ("default", "d" * 12)),  # of an earlier version
+        (("default", "default"), ("c" * 12, "d" * 12)),  # a default has changed
+    ],
+)
+def test_settings_are_named_by_what_was_set(
+    compare: Any, told: tuple[str | None, str | None], values: tuple[str, str]
+) -> None:
+    sides = (make(H100, settings=told[0]), make(H200, settings=told[1], settings_digest="d" * 12))
+    found = compare(a=[sides[0]], b=[sides[1]])
+    assert f"settings differs: {values[0]} (A), {values[1]} (B)" in shown(found)
+
+
 def test_a_patch_release_of_torch_is_no_difference(compare: Any) -> None:
     found = compare(a=[make(H100)], b=[make(H200, environment={"torch": "2.14.0+cu126"})])
     assert found.differences == ()
