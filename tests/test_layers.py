@@ -15,7 +15,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("commands", "options", "terminal"),
     ("commands_rows", "suites"),
     ("explain", "watch", "host", "cluster"),
-    ("doctor", "fitness", "page", "report_profile", "fleet", "judging"),
+    ("doctor", "fitness", "page", "picture", "report_profile", "fleet", "judging"),
     ("writer", "boards"),
     ("units",),
     ("run",),
