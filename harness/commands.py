@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rich.text import Text
@@ -87,8 +87,9 @@ def examine(arguments: list[str]) -> Outcome:
     return text.append(verdict), 0 if fine else MachineError.exit_status
 
 
-def lint(arguments: list[str]) -> Outcome:
-    """Which problems are fit to judge by; exit status 1 where one is not."""
+def lint(arguments: list[str]) -> Iterator[Outcome]:
+    """Which problems are fit to judge by, each as soon as it is known: many take hours. Exit status
+    1 for one that is not."""
     parser = parser_of(
         "lint",
         "Is a problem fit to judge by? Mutants of its reference (zeros, an input "
@@ -113,9 +114,13 @@ def lint(arguments: list[str]) -> Outcome:
     names = [options.problem] if options.problem else sorted(known)
     if not names:
         raise RequestError(f"no problem files in {options.problem_dir}")
-    found = fitness.examine(names, options.problem_dir, settings)
-    fit = all(one.fit(strict=options.strict) for one in found)
-    return fitness.screen(found, strict=options.strict), 0 if fit else 1
+    found = []
+    for one in fitness.examine(names, options.problem_dir, settings):
+        found.append(one)
+        fit = one.fit(strict=options.strict)
+        yield fitness.screen(one, strict=options.strict), 0 if fit else 1
+    if (legend := fitness.legend(found)) is not None:
+        yield legend, 0
 
 
 def new(arguments: list[str]) -> Outcome:
@@ -147,7 +152,7 @@ def new(arguments: list[str]) -> Outcome:
     return f"wrote {path}: look for TODO\nthen: python run_eval.py {shlex.join(then)}", 0
 
 
-COMMANDS: dict[str, Callable[[list[str]], Outcome]] = {
+COMMANDS: dict[str, Callable[[list[str]], Outcome | Iterator[Outcome]]] = {
     "compare": compare,
     "doctor": examine,
     "lint": lint,

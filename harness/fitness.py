@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,11 +46,13 @@ class Fitness:
         return not self.fault and not any(f.outcome in bad for f in self.findings)
 
 
-def examine(names: Iterable[str], folder: Path, settings: Settings) -> list[Fitness]:
-    """The fitness of problems, by name or path. Raises `RequestError`, `MachineError`."""
+def examine(names: Iterable[str], folder: Path, settings: Settings) -> Iterator[Fitness]:
+    """The fitness of problems, by name or path, each as soon as it is known. Raises `RequestError`,
+    `MachineError`."""
     chosen = device.choose(settings.device)
     try:
-        return [_examine(name, folder, settings, chosen.torch) for name in names]
+        for name in names:
+            yield _examine(name, folder, settings, chosen.torch)
     finally:
         gc.unfreeze()  # what `settle_heap` froze: this process may be somebody's own
 
@@ -84,16 +86,18 @@ def _size(asked: str, known: Problem, dtype: torch.dtype, where: torch.device) -
     return size
 
 
-def screen(found: list[Fitness], *, strict: bool) -> RenderableType:
-    """One line a problem; the mutants that were not simply caught; what their outcomes mean."""
-    parts: list[RenderableType] = []
-    for fitness in found:
-        parts.append(Text(_line(fitness, strict=strict)))
-        if any(finding.outcome in MEANING for finding in fitness.findings):
-            parts.append(_table(fitness))
+def screen(fitness: Fitness, *, strict: bool) -> RenderableType:
+    """One line for a problem, and the mutants that were not simply caught."""
+    line = Text(_line(fitness, strict=strict))
+    told = any(finding.outcome in MEANING for finding in fitness.findings)
+    return Group(line, _table(fitness)) if told else line
+
+
+def legend(found: Iterable[Fitness]) -> RenderableType | None:
+    """What the outcomes that were told mean."""
     met = {finding.outcome for fitness in found for finding in fitness.findings}
-    legend = [Text(f"{o.value}: {text}") for o, text in MEANING.items() if o in met]
-    return Group(*parts, *([Text("")] if legend else []), *legend)
+    lines = [Text(f"{o.value}: {text}") for o, text in MEANING.items() if o in met]
+    return Group(Text(""), *lines) if lines else None
 
 
 def _line(fitness: Fitness, *, strict: bool) -> str:

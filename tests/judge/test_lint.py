@@ -67,7 +67,7 @@ def test_a_collection_of_a_pass_leaves_alone_what_is_loaded(tmp_path: Path) -> N
         return []
 
     with mock.patch("harness.judge.lint.lint", lint):
-        fitness.examine(["p", "p"], tmp_path, Settings(device="cpu"))
+        list(fitness.examine(["p", "p"], tmp_path, Settings(device="cpu")))
     assert [count > 100_000 for count in frozen] == [True, True]
     assert gc.get_freeze_count() == 0
 
@@ -383,6 +383,18 @@ def test_of_all_problems_one_that_cannot_be_read_is_not_fit_and_ends_no_other(
     out = capsys.readouterr().out
     assert "broken (auto): NOT FIT" in out
     assert "one (full): fit" in out
+
+
+def test_of_all_problems_each_is_told_as_soon_as_it_is_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.py").write_text(problem("return x - y"))
+    with mock.patch("harness.judge.lint.lint", side_effect=[[], KeyboardInterrupt]):
+        assert cli.main(["lint", "--all", "--problem-dir", str(tmp_path), "--device", "cpu"]) == 130
+    shown = capsys.readouterr()
+    assert "a (full): fit" in shown.out
+    assert shown.err == "interrupted\n"  # there are no rows to keep
 
 
 def test_an_unknown_problem_or_size_is_a_wrong_request(
