@@ -111,9 +111,8 @@ def _line(fitness: Fitness, *, strict: bool) -> str:
 
 
 def _table(fitness: Fitness) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 2))
-    for header in ("mutant", "judged on"):
-        table.add_column(header, overflow="fold")
+    table = Table(box=None, padding=(0, 0, 0, 2))
+    table.add_column("mutant (judged on)", overflow="fold")
     by_chance = any(finding.chance is not None for finding in fitness.findings)
     chance_of = ("chance",) if by_chance else ()
     for header in ("outcome", "caught", *chance_of, "error", "size", "ratio"):
@@ -123,8 +122,7 @@ def _table(fitness: Fitness) -> Table:
         if finding.outcome in MEANING:
             chance = (_number(finding.chance),) if by_chance else ()
             table.add_row(
-                Text(finding.mutant),
-                Text(finding.part),
+                Text(f"{finding.mutant} ({finding.part})"),
                 finding.outcome.value,
                 f"{finding.caught} of {finding.trials}",
                 *chance,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import random
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from unittest import mock
 
 import pytest
 import torch
+from rich.console import Console
 from scipy import stats
 
 from harness import cli, fit, fitness
@@ -403,3 +405,16 @@ def test_an_unknown_problem_or_size_is_a_wrong_request(
     assert command(tmp_path, problem("return x - y"), "--size", "huge") == 2
     assert "it has full" in capsys.readouterr().err
     assert cli.main(["lint", "--problem", "none", "--problem-dir", str(tmp_path)]) == 2
+
+
+def test_words_of_the_table_are_whole_in_80_columns() -> None:
+    found = Finding(
+        mutant="input predictions unread", part="grad predictions", outcome=Outcome.SELDOM,
+        caught=30, trials=32, error=7.1e-6, size=0.16, error_ratio=46.0, chance=4.2e-5,
+    )  # fmt: skip
+    shown = fitness.screen(Fitness(problem="p", size="s", findings=(found,)), strict=False)
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    console.print(shown)
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    for word in ("predictions", "unread", "seldom passes", "30 of 32", "4.2e-05", "7.1e-06"):
+        assert word in text
