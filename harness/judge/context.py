@@ -79,6 +79,7 @@ class Context:
                 first={
                     "build_cache": str(self.builds(salt)),
                     "salt": salt,
+                    "run": self.run_id,
                     "lean_builds": self.settings.lean_builds,
                 },
                 jail=jail,
