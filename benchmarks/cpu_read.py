@@ -60,7 +60,8 @@ def measure(name: str, size: str, turns: int) -> dict[str, Any]:
         device=torch.device("cpu"),
     )
     with tempfile.TemporaryDirectory() as folder:
-        model = loading.import_solution(solution.source, Path(folder), "cpp.py")()
+        made = loading.import_solution(solution.source, Path(folder), "cpp.py")
+    model: Any = made()  # type: ignore[no-untyped-call]
     inputs: Any = instance.inputs(Draw(seed=1))
     plain = reads(inputs)
     with torch.no_grad():
