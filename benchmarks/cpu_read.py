@@ -61,7 +61,7 @@ def measure(name: str, size: str, turns: int) -> dict[str, Any]:
     )
     with tempfile.TemporaryDirectory() as folder:
         made = loading.import_solution(solution.source, Path(folder), "cpp.py")
-    model: Any = made()  # type: ignore[no-untyped-call]
+    model = instance.construct(made, 1)
     inputs: Any = instance.inputs(Draw(seed=1))
     plain = reads(inputs)
     with torch.no_grad():
