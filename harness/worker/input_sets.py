@@ -98,9 +98,9 @@ class InputSets:
         """Draws of `seeds`, one for each set, in place of those before; nothing of them is in a set
         before `hold_whole`."""
         del self.pool  # before the next: both may not fit
+        gc.collect()  # before, too: it could run code of a solution's
         self.pool = Pool(self.instance, seeds)
         self.pool.serve([calls.inputs for calls in self.sets])
-        gc.collect()
 
     def hold_whole(self, mix_seed: int) -> None:
         """Give each input set a draw of its own, where its tensors are."""

@@ -7,7 +7,6 @@ epoch, decides n, K and when to stop, and audits what is answered.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import math
 import random
@@ -159,19 +158,19 @@ class Timer(InputSets):
         which the candidate, that is the first, has met nothing yet: in units of an epoch rows come
         again, times other factors. Its outputs are kept as those of unit 0.
 
+        Nothing of the candidate's is called between the draws and its unit, not to warm it up
+        either: what it could look at then it would not meet for the first time. What was just drawn
+        fills the caches, so each side gets that.
         What a call draws itself follows in the first one from the seed of its values, as buffers
         are then what they were. The answer: ms by side; of none where the meter wants a unit to be
         done again, for then it would not be the first.
         """
         self.kept.clear()
         self.likewise.clear()
-        self.draw_whole(seeds)
-        for side in (self.reference, self.candidate):  # what was just drawn fills the caches
-            with contextlib.suppress(GateOpened, HostBound):
-                self.meter.unit(side, mode, self.sets)
-        self.hold_whole(mix_seed)
         took_ms = {}
         for side in (self.candidate, self.reference):
+            self.draw_whole(seeds)
+            self.hold_whole(mix_seed)
             torch.manual_seed(seeds[0])
             try:
                 unit = self.meter.unit(side, mode, self.sets)
