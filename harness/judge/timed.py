@@ -102,7 +102,8 @@ class TimedCalls:
                     played=_sampled(expected.played, sample_seed),
                     oracle=expected.oracle and _sampled(expected.oracle, sample_seed),
                 )
-                got = _cut(got, expected.played.results[0])
+                with claimed():
+                    got = _cut(got, expected.played.results[0])
             wrong = self._wrong_timed(got, expected, output=mode != "backward")
             del expected
             self.wrong_reveal = self.wrong_reveal or wrong
