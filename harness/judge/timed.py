@@ -56,7 +56,10 @@ class TimedCalls:
 
     def first(self, worker: Worker, mode: str, draw: Draw, grad_seed: int, call: int) -> None:
         """The same for a call of the unit on values of which nothing was met before; the first call
-        of it was seeded, too, and went by buffers as they were."""
+        of it was seeded, too, and went by buffers as they were. After a forward in training the
+        worker has gone back."""
+        if mode == "forward_train":
+            mode = "forward_backward"
         message = worker.ask(
             "reveal",
             timeout_s=self.settings.call_timeout_s,

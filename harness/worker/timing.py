@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from harness.binding import NoBackward
 from harness.mixing import sample
 from harness.trees import bytes_of, map_tensors, stack, walk_tensors
 from harness.worker.calls import Side, plain
@@ -162,7 +163,8 @@ class Timer(InputSets):
         either: what it could look at then it would not meet for the first time. What was just drawn
         fills the caches, so each side gets that.
         What a call draws itself follows in the first one from the seed of its values, as buffers
-        are then what they were. The answer: ms by side; of none where the meter wants a unit to be
+        are then what they were. A forward in training is followed, when it has been timed, by a
+        backward. The answer: ms by side; of none where the meter wants a unit to be
         done again, for then it would not be the first.
         """
         self.kept.clear()
@@ -178,7 +180,7 @@ class Timer(InputSets):
                 return {}
             took_ms[side.name] = unit.ms
             if side is self.candidate:
-                outputs, unit.outputs = self._with_inputs(unit.outputs), []
+                outputs, unit.outputs = self._with_inputs(self._gone_back(mode, unit.outputs)), []
                 if bytes_of(outputs) <= _room_bytes(self.instance.device):
                     # At once: whoever finishes them later has not finished them.
                     outputs = [map_tensors(torch.clone, plain(one)) for one in outputs]
@@ -272,6 +274,19 @@ class Timer(InputSets):
                 torch.manual_seed(self.pool.seeds[first])
             returned.append(self.candidate.run(mode, calls, self.candidate.prepare(mode, calls)))
         return self.apart(self._with_inputs(returned))
+
+    def _gone_back(self, mode: str, outputs: list[Any]) -> list[Any]:
+        """What a unit returned; of a forward in training with gradients: it must allow for a
+        backward, or it has left out a part of its work."""
+        if mode != "forward_train":
+            return outputs
+        pairs = []
+        for calls, output in zip(self.sets, outputs, strict=True):
+            try:
+                pairs.append((output, self.candidate.backward(calls, output)))
+            except NoBackward:
+                pairs.append((output, {}))
+        return pairs
 
     def _with_inputs(self, outputs: list[Any]) -> list[Any]:
         """What a call on each input set returned, and of one that changes its inputs, these."""

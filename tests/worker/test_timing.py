@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from harness.draws import GradDraw, grad_outputs
 from harness.mixing import mixes, sample, touches, whole
 from harness.problem import Draw, Instance
 from harness.trees import bytes_of
@@ -262,6 +263,29 @@ def test_the_last_unit_is_on_whole_draws_and_what_it_returned_is_kept_as_it_was_
     ):
         assert torch.equal(x, of.instance.inputs(Draw(seed=seed, mix=mix))[0])
         assert torch.equal(kept, 2 * x)
+
+
+@pytest.mark.parametrize("graph", [True, False])
+def test_a_forward_in_training_on_new_values_is_followed_by_a_backward(graph: bool) -> None:
+    class Doubling(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with torch.set_grad_enabled(graph):
+                return 2 * x
+
+    of = timer([])
+    epoch(of, "forward_train")
+    of.candidate = Side("candidate", Doubling())
+    of.unseen("forward_train", seeds=[11, 12, 13], mix_seed=5)
+    drawn = whole(5, [11, 12, 13], mix=True)
+    for seed, grad_seed, (_, mix), (output, grads) in zip(
+        (11, 12, 13), (4, 5, 6), drawn, of.kept[0], strict=True
+    ):
+        x = of.instance.inputs(Draw(seed=seed, mix=mix))[0]
+        assert torch.equal(output, 2 * x)
+        given = GradDraw(seed=grad_seed ^ mix.grads)
+        wanted = grad_outputs({"output": output}, given, torch.float32)["output"]
+        assert list(grads) == (["x"] if graph else [])
+        assert all(torch.equal(grad, 2 * wanted) for grad in grads.values())
 
 
 def test_the_first_call_on_new_values_draws_by_its_seed_and_shows_what_it_did_to_its_inputs() -> (
