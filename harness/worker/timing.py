@@ -174,10 +174,13 @@ class Timer(InputSets):
             self.draw_whole(seeds)
             self.hold_whole(mix_seed)
             torch.manual_seed(seeds[0])
+            side.steps = mode != "forward_train"  # of weights: they are saved for the backward
             try:
                 unit = self.meter.unit(side, mode, self.sets)
             except (GateOpened, HostBound):
                 return {}
+            finally:
+                side.steps = True
             took_ms[side.name] = unit.ms
             if side is self.candidate:
                 outputs, unit.outputs = self._with_inputs(self._gone_back(mode, unit.outputs)), []
@@ -276,16 +279,20 @@ class Timer(InputSets):
         return self.apart(self._with_inputs(returned))
 
     def _gone_back(self, mode: str, outputs: list[Any]) -> list[Any]:
-        """What a unit returned; of a forward in training with gradients: it must allow for a
-        backward, or it has left out a part of its work."""
+        """What a unit returned; of a forward in training with gradients, as far as there are any:
+        it must allow for a backward, or it has left out a part of its work."""
         if mode != "forward_train":
             return outputs
         pairs = []
         for calls, output in zip(self.sets, outputs, strict=True):
+            grads: dict[str, Any] = {}
             try:
-                pairs.append((output, self.candidate.backward(calls, output)))
-            except NoBackward:
-                pairs.append((output, {}))
+                grads = self.candidate.backward(calls, output)
+            except torch.OutOfMemoryError:
+                raise
+            except (NoBackward, RuntimeError):  # the latter where calls change what others saved
+                pass
+            pairs.append((output, grads))
         return pairs
 
     def _with_inputs(self, outputs: list[Any]) -> list[Any]:
