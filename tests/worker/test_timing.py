@@ -265,6 +265,36 @@ def test_the_last_unit_is_on_whole_draws_and_what_it_returned_is_kept_as_it_was_
         assert torch.equal(kept, 2 * x)
 
 
+def test_a_call_gets_the_numbers_of_the_draw_that_its_tensors_are_of() -> None:
+    source = SOURCE.replace("(self, x)", "(self, x, options, eps)").replace(
+        "[torch.randn(4, 8)]", "[torch.randn(4, 8), {'scale': torch.rand(()).item()}, 1e-5]"
+    )
+    seen: list[tuple[torch.Tensor, dict[str, float], float]] = []
+
+    class Noting(torch.nn.Module):
+        def forward(self, x: torch.Tensor, options: dict[str, float], eps: float) -> torch.Tensor:
+            seen.append((x.clone(), options, eps))
+            return 2 * x
+
+    problem = Instance(source=source, path="p.py", size="full", dtype=torch.float32, device=CPU)
+    sides = [Side(name, Noting()) for name in ("reference", "candidate")]
+    of = Timer(instance=problem, reference=sides[0], candidate=sides[1], meter=Steady())
+    epoch(of)
+    seen.clear()
+    of.refresh()
+    number = of.number
+    Steady().unit(of.candidate, "forward", of.sets)
+    of.unseen("forward", seeds=[11, 12, 13], mix_seed=5)
+    fresh = [
+        Draw(seed=seed, mix=mix)
+        for seed, (_, mix) in zip((11, 12, 13), whole(5, [11, 12, 13], mix=True), strict=True)
+    ]
+    for draw, (x, *numbers) in zip([*drawn(number, [1, 2, 3, 9], 3), *fresh], seen, strict=False):
+        wanted, *others = problem.inputs(draw)
+        assert torch.equal(x, wanted)
+        assert numbers == others
+
+
 @pytest.mark.parametrize("graph", [True, False])
 def test_a_forward_in_training_on_new_values_is_followed_by_a_backward(graph: bool) -> None:
     class Doubling(torch.nn.Module):
