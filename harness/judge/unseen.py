@@ -31,6 +31,8 @@ SLACK_MS = {"cuda": 0.01, "cpu": 0.1}
 #: How much longer the reference may take there, to excuse a solution: one that has kept something
 #: could keep the machine busy meanwhile.
 EXCUSED = {"cuda": 1.1, "cpu": 1.5}
+#: What a claim is not sure of is not claimed, up to this share of it (as in `clock`).
+UNSURE_SHARE = 0.05
 #: So many calls of the unit that counts are looked at: of one alone, whoever leaves out half of
 #: them would be right every second time.
 EXAMINED = 3
@@ -45,12 +47,13 @@ def timed(
     timeout_s: float,
     examiner: Examiner,
 ) -> Timing:
-    """`timing` with what such calls take; of a solution that claims to be faster. `inputs`: those
+    """`timing` with what such calls take; of a solution that claims for sure to be faster. `inputs`: those
     of the last epoch. The outputs of the unit that counts are looked at, where it is fast enough.
 
     Raises `WorkerLied` where none could be timed, as `Worker.ask`, and whatever `examiner` does.
     """
-    if timing.interval.ratio <= 1:
+    interval = timing.interval
+    if interval.ratio * (1 - min(interval.half_width, UNSURE_SHARE)) <= 1:
         return timing
     for _ in range(TRIES):
         seeds, mix_seed = [secrets.randbits(48) for _ in inputs.grad_seeds], secrets.randbits(48)
