@@ -47,8 +47,9 @@ def timed(
     timeout_s: float,
     examiner: Examiner,
 ) -> Timing:
-    """`timing` with what such calls take; of a solution that claims for sure to be faster. `inputs`: those
-    of the last epoch. The outputs of the unit that counts are looked at, where it is fast enough.
+    """`timing` with what such calls take; of a solution that claims for sure to be faster.
+    `inputs`: those of the last epoch. The outputs of the unit that counts are looked at, where it
+    is fast enough.
 
     Raises `WorkerLied` where none could be timed, as `Worker.ask`, and whatever `examiner` does.
     """
