@@ -7,11 +7,12 @@
 The set is that of `benchmarks.published`, at `--size smoke`. Each run is a process of its own.
 Cold: an empty cache folder; warm: again with what the cold run left there, and no results to
 resume. `wall_s` is from the request to the last row, `process_s` the whole process, imports
-included. The phases are those of the judge's own thread, told apart by the steps that it announces,
-and add up to `wall_s`; `builds_s` is what builds took, most of it meanwhile. `busy_share`: of the
-wall, how much went into loading and measuring references, checking, timing, memory and profile;
-what did not: start, build, load, waiting for builds, the rest. Noise: the A/A tests of the
-references, of which those of the cold run were measured beside builds.
+included; with these begins, as on the command line, the process that workers are forked of. The
+phases are those of the judge's own thread, told apart by the steps that it announces, and add up to
+`wall_s`; `builds_s` is what builds took, most of it meanwhile. `busy_share`: of the wall, how much
+went into loading and measuring references, checking, timing, memory and profile; what did not:
+start, build, load, waiting for builds, the rest. Noise: the A/A tests of the references, of which
+those of the cold run were measured beside builds.
 
 The budget is kept by lowering counts, and by ending a run at it; a run so ended says how many rows
 it has (`done`). Lines are written as they come.
@@ -212,7 +213,7 @@ class Plan:
 
     def _run(self, terms: dict[str, Any], file: Path) -> dict[str, Any] | None:
         file.with_suffix(".terms").write_text(json.dumps(terms))
-        command = [sys.executable, "-m", "benchmarks.throughput", "--one", str(file)]
+        command = [sys.executable, "-m", "benchmarks.throughput_one", str(file)]
         with contextlib.suppress(subprocess.TimeoutExpired):
             done = subprocess.run(command, check=False, timeout=terms["budget_s"] + GRACE_S)
             if done.returncode == 0:
@@ -264,11 +265,7 @@ def main() -> None:
     add("--no-compile", action="store_true", help="no torch.compile baseline")
     add("--budget", type=float, default=1500.0, help="seconds for all runs together")
     add("--output", type=Path, help="CSV, a line a run")
-    add("--one", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    if asked.one:
-        asked.one.write_text(json.dumps(_one(asked.one)))
-        return
     asked.config = "quick" if asked.quick else asked.config
     settings = config.load(
         asked.config,
@@ -294,14 +291,6 @@ def main() -> None:
             published.write(folder, count, cuda=cuda)
             places = {k: str(folder / f"{k[:-4]}s") for k in ("problem_dir", "solution_dir")}
             plan.pair("set", folder, count, **places)
-
-
-def _one(file: Path) -> dict[str, Any]:
-    terms = json.loads(file.with_suffix(".terms").read_text())
-    paths = ("problem_dir", "solution_dir", "cache_dir", "output")
-    given: dict[str, Any] = {k: Path(v) if k in paths else v for k, v in terms["request"].items()}
-    settings = config.load(None, terms["settings"])
-    return one(run.Request(settings=settings, fresh=True, **given), terms["budget_s"])
 
 
 if __name__ == "__main__":

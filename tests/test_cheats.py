@@ -53,6 +53,7 @@ TIMED = (
     "dropout",
     "views",
     "large",
+    "large_ranks",
     "peaks",
     "noise",
 )

@@ -70,6 +70,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("worker.calls", "worker.loading", "worker.building"),
     ("worker.provenance", "worker.capability", "worker.kernels", "worker.libraries"),
     ("worker.read_kernel",),
+    ("worker.failed",),
     ("worker.faults", "worker.headers", "worker.diagnosis"),
     ("player",),
     ("binding",),

@@ -18,7 +18,7 @@ pytest.importorskip("triton")
 
 HERE = Path(__file__).resolve().parent
 SOLVED = sorted(p.parent.name for p in HERE.parent.glob("solutions/*/triton_kernels.py"))
-INTERPRETED = [f"{problem} {dtype} {layout}" for problem in SOLVED for dtype, layout in CASES]
+INTERPRETED = [" ".join((problem, *case)) for problem in SOLVED for case in CASES]
 REFUSED = [f"{problem} float64 refused" for problem in SOLVED]
 
 

@@ -69,11 +69,11 @@ class Judged(TimedCalls):
                 self.flags.append(check.refusal)
                 return False
             if fault.kind == "no_backward" and not check.graded:
-                raise Mistake(Status.WRONG_GRADIENT, f"{check.says}: {fault}") from fault
-            fault.args = (_said(check, str(fault)),)
+                raise Mistake(Status.WRONG_GRADIENT, _said(check, trial, str(fault))) from fault
+            fault.args = (_said(check, trial, str(fault)),)
             raise
         except (WorkerCrash, WorkerTimeout) as error:
-            error.args = (_said(check, str(error)),)
+            error.args = (_said(check, trial, str(error)),)
             raise
         return True
 
@@ -118,7 +118,7 @@ class Judged(TimedCalls):
                 self.worst_error_ratio = max(self.worst_error_ratio or 0.0, ratio)
             if wrong:
                 status, problem = wrong
-                raise self._mistake(status, _said(check, problem))
+                raise self._mistake(status, _said(check, trial, problem))
             if trial.repeats and self.rules.spread(played) > 2 * self.rules.spread(expected.played):
                 self.flags.append("varies")
         finally:
@@ -182,8 +182,11 @@ class Judged(TimedCalls):
             yield Status.WRONG_OUTPUT, check
 
 
-def _said(check: Pass, text: str) -> str:
-    return f"{check.says}: {text}" if check.says else text
+def _said(check: Pass, trial: Trial, text: str) -> str:
+    """`text` with what was tried, where that is more than calls with inputs as given."""
+    variation = trial.calls[0].draw.variation
+    varied = "" if variation == AS_GIVEN else f"for inputs varied as {variation}"
+    return ": ".join(part for part in (check.says, varied, text) if part)
 
 
 def _in_call(check: Check, number: int, trial: Trial) -> Check:

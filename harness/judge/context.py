@@ -13,7 +13,7 @@ from harness.config import Settings
 from harness.judge import forkserver, isolation
 from harness.judge.device import Device
 from harness.judge.fingerprint import Fingerprint
-from harness.judge.sandbox import Worker, WorkerFault, private_folder
+from harness.judge.sandbox import SourcesChanged, Worker, private_folder
 from harness.judge.toolchain import Toolchain, worker_environment
 
 COMPILER_BYTES = 3 << 29  # a compiler over torch's headers takes about 1.5 GB
@@ -79,6 +79,7 @@ class Context:
                 first={
                     "build_cache": str(self.builds(salt)),
                     "salt": salt,
+                    "run": self.run_id,
                     "lean_builds": self.settings.lean_builds,
                 },
                 jail=jail,
@@ -92,7 +93,7 @@ class Context:
                 yield worker
             if changed := sources.changed() if sources else []:
                 text = f"{changed[0]} was changed meanwhile, by the solution or by somebody else"
-                raise WorkerFault({"kind": "machine", "message": f"{text}: look, then run again"})
+                raise SourcesChanged(f"{text}: look, then run again")
 
     def _jail(self, folder: Path, salt: str, *, trusted: bool) -> list[str]:
         """A worker writes its folder and its builds; what is compiled for references, which may

@@ -30,7 +30,7 @@ MAX_CPU_SETS = 256
 #: call its inputs are written anew, which takes longer than the call.
 CUDA_EPOCH_MS = 60.0
 CPU_EPOCH_MS = 100.0
-QUICK_SHARE = 0.3  # of an epoch and of the warm-up, for a quick look on a GPU
+QUICK_SHARE = 0.3  # of an epoch, of the warm-up and of a reading, for a quick look on a GPU
 RESOLUTION = 3.0  # a unit shorter than this many event pairs is mostly event pair
 MAX_DROPPED_SHARE = 0.25
 REVEAL_EVERY = 4
@@ -72,7 +72,7 @@ def plan(ms: dict[str, float], *, cuda: bool, settings: Settings) -> Plan:
 
 
 def share(settings: Settings) -> float:
-    """How much of an epoch and of a warm-up is wanted."""
+    """How much of an epoch, of a warm-up and of a reading is wanted."""
     return QUICK_SHARE if settings.quick else 1.0
 
 

@@ -85,6 +85,7 @@ def time_mode(
             device=device,
             timeout_s=settings.call_timeout_s,
             examiner=examiner,
+            share=share(settings) if device.type == "cuda" else 1.0,
             asks=asks,
         )
 

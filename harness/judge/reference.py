@@ -27,6 +27,7 @@ from harness.trial import Call, Played, Result, Trial
 #: Bytes that the oracle may need, as a multiple of the inputs' own in fp64: inputs, outputs,
 #: gradients, and as many temporaries again.
 ORACLE_FACTOR = 8
+LITTLE_BYTES = 256 << 20  # of a device's memory, which the judge may hold while a worker works
 CONSTANTS_SEED = 1  # of other weights than those in use
 
 
@@ -124,8 +125,9 @@ class Reference:
         return oracle if _shapes(oracle) == _shapes(played) else None  # they may hang on values
 
     def release(self) -> None:
-        """Give memory back to the device, for the worker."""
-        if self.instance.device.type == "cuda":
+        """Give memory back to the device, for the worker; not the little that most checks take,
+        for asking the driver for it again takes longer than they do."""
+        if self.instance.device.type == "cuda" and torch.cuda.memory_reserved() > LITTLE_BYTES:
             gc.collect()
             torch.cuda.empty_cache()
 

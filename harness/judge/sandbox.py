@@ -46,6 +46,13 @@ class WorkerFault(Exception):
         self.builds = fault.get("builds")
 
 
+class SourcesChanged(WorkerFault):
+    """What the judge has found itself: the harness's sources are not what they were."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__({"kind": "machine", "message": message})
+
+
 def printable(text: str) -> str:
     """`text` without control characters: what a terminal would obey is shown instead."""
     return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)

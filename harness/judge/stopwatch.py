@@ -119,18 +119,19 @@ def read(
     device: Device,
     timeout_s: float,
     examiner: Examiner | None,
+    share: float = 1.0,
     asks: Callable[[Reading], bool] = lambda reading: False,
 ) -> Reading:
-    """Time calls of `mode`. `call_ms`: about what one takes. Without an `examiner` the worker is
-    one that never loads a solution. `asks`: whether, after such a reading, it is to be found out
-    how long the device was busy, too (CUDA).
+    """Time calls of `mode`. `call_ms`: about what one takes; `share`: how much of a reading's time
+    is wanted. Without an `examiner` the worker is one that never loads a solution. `asks`: whether,
+    after such a reading, it is to be found out how long the device was busy, too (CUDA).
 
     On a CPU that others use too, processor time may be less than has passed, and then counts,
     where all of it is known (`usage`).
     Raises as `Worker.ask` does, and whatever `examiner` raises.
     """
     cuda = device.type == "cuda"
-    calls = min(MAX_CALLS, max(1, math.ceil(READING_MS / call_ms)))
+    calls = min(MAX_CALLS, max(1, math.ceil(share * READING_MS / call_ms)))
     renewal, sets = inputs.renewal, len(inputs.grad_seeds)
     passes = math.ceil(calls / sets)
     settle_seed = secrets.randbits(48)

@@ -7,15 +7,18 @@ from typing import Any
 
 from harness.config import Settings
 from harness.draws import Draw, GradDraw
+from harness.judge.passes import interleaved
 from harness.judge.reference import Expected, Reference
 from harness.judge.rules import Rules
 from harness.judge.sandbox import Worker, claimed
 from harness.judge.survey import Survey
 from harness.mixing import sample
+from harness.records import Phase
 from harness.trees import map_tensors, walk_tensors
 from harness.trial import Call, Played, Result, Trial
 
 FORWARD_MODES = ("forward", "forward_train")  # those that return no gradients
+_INTERLEAVED = (Phase.BACKWARD, interleaved.__name__)
 
 
 @dataclass(kw_only=True)
@@ -56,7 +59,9 @@ class TimedCalls:
 
     def first(self, worker: Worker, mode: str, draw: Draw, grad_seed: int, call: int) -> None:
         """The same for a call of the unit on values of which nothing was met before; the first call
-        of it was seeded, too, and went by buffers as they were."""
+        of it was seeded, too, and went by buffers as they were. After a forward in training the
+        worker has gone back, which is looked at where several calls may be under way."""
+        paired = mode == "forward_train"
         message = worker.ask(
             "reveal",
             timeout_s=self.settings.call_timeout_s,
@@ -66,8 +71,12 @@ class TimedCalls:
         )
         try:
             with claimed():
-                got = self._with_inputs(mode, message.trees["output"])
-            self._examine(mode, draw, grad_seed, got)
+                got = self._with_inputs(
+                    "forward_backward" if paired else mode, message.trees["output"]
+                )
+            apart = self.survey.drifts or _INTERLEAVED in self.survey.left_out
+            both = paired and not apart
+            self._examine("forward_backward" if both else mode, draw, grad_seed, got)
         finally:
             message.close()
 
@@ -102,7 +111,8 @@ class TimedCalls:
                     played=_sampled(expected.played, sample_seed),
                     oracle=expected.oracle and _sampled(expected.oracle, sample_seed),
                 )
-                got = _cut(got, expected.played.results[0])
+                with claimed():
+                    got = _cut(got, expected.played.results[0])
             wrong = self._wrong_timed(got, expected, output=mode != "backward")
             del expected
             self.wrong_reveal = self.wrong_reveal or wrong

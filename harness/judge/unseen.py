@@ -28,6 +28,14 @@ TRIES = 10
 #: How much longer such a call may take, as a factor; and a unit of them, beside.
 SLACK = {"cuda": 1.25, "cpu": 1.5}
 SLACK_MS = {"cuda": 0.01, "cpu": 0.1}
+#: How much longer the reference may take there, to excuse a solution: one that has kept something
+#: could keep the machine busy meanwhile.
+EXCUSED = {"cuda": 1.1, "cpu": 1.5}
+#: What a claim is not sure of is not claimed, up to this share of it (as in `clock`).
+UNSURE_SHARE = 0.05
+#: So many calls of the unit that counts are looked at: of one alone, whoever leaves out half of
+#: them would be right every second time.
+EXAMINED = 3
 
 
 def timed(
@@ -39,12 +47,14 @@ def timed(
     timeout_s: float,
     examiner: Examiner,
 ) -> Timing:
-    """`timing` with what such calls take; of a solution that claims to be faster. `inputs`: those
-    of the last epoch. The outputs of the unit that counts are looked at, where it is fast enough.
+    """`timing` with what such calls take; of a solution that claims for sure to be faster.
+    `inputs`: those of the last epoch. The outputs of the unit that counts are looked at, where it
+    is fast enough.
 
     Raises `WorkerLied` where none could be timed, as `Worker.ask`, and whatever `examiner` does.
     """
-    if timing.interval.ratio <= 1:
+    interval = timing.interval
+    if interval.ratio * (1 - min(interval.half_width, UNSURE_SHARE)) <= 1:
         return timing
     for _ in range(TRIES):
         seeds, mix_seed = [secrets.randbits(48) for _ in inputs.grad_seeds], secrets.randbits(48)
@@ -66,26 +76,29 @@ def timed(
                 ),
             )
         if not slower(timing, kind):
-            call = secrets.randbelow(len(seeds)) if _any_call(inputs.renewal) else 0
-            _, mix = whole(mix_seed, seeds, mix=inputs.renewal.mix)[call]
-            draw = Draw(seed=seeds[call], mix=mix)
-            examiner.first(worker, timing.mode, draw, inputs.grad_seeds[call], call)
+            mixes = whole(mix_seed, seeds, mix=inputs.renewal.mix)
+            for call in _examined(len(seeds), inputs.renewal):
+                draw = Draw(seed=seeds[call], mix=mixes[call][1])
+                examiner.first(worker, timing.mode, draw, inputs.grad_seeds[call], call)
             return timing
     if timing.unseen_ms is None:
         raise WorkerLied(f"{timing.mode}: no call on values that it had not met could be timed")
     return timing
 
 
-def _any_call(renewal: Renewal) -> bool:
-    """Whether every call of a unit can be made again, not only the first, that began from a seed
-    and from buffers as they were."""
-    return not (renewal.seeded or renewal.restored)
+def _examined(calls: int, renewal: Renewal) -> list[int]:
+    """Which calls of a unit are looked at: some, or, where they draw random numbers or go by
+    buffers, the first, that began from a seed and from buffers as they were."""
+    if renewal.seeded or renewal.restored:
+        return [0]
+    return secrets.SystemRandom().sample(range(calls), min(EXAMINED, calls))
 
 
 def slower(timing: Timing, kind: str) -> bool:
     """Whether calls on values that were not met before took longer than others; where the reference
-    did too, so may they."""
+    did too, so may they, within bounds."""
     if timing.unseen_ms is None or timing.unseen_reference_ms is None:
         return False
-    usual_ms = max(timing.solution_ms, timing.unseen_reference_ms / timing.interval.ratio)
+    reference_ms = min(timing.unseen_reference_ms, EXCUSED[kind] * timing.reference_ms)
+    usual_ms = max(timing.solution_ms, reference_ms / timing.interval.ratio)
     return timing.unseen_ms > SLACK[kind] * usual_ms + SLACK_MS[kind] / timing.calls

@@ -6,6 +6,8 @@ A step that cannot go on raises `Ended`; what went wrong in a worker becomes one
 from __future__ import annotations
 
 import contextlib
+import shutil
+import tempfile
 import time
 import traceback
 from collections.abc import Iterator
@@ -17,6 +19,7 @@ from harness.judge import baseline, checks
 from harness.judge.context import Context
 from harness.judge.rows import Findings
 from harness.judge.sandbox import (
+    SourcesChanged,
     WorkerCrash,
     WorkerFault,
     WorkerLied,
@@ -32,9 +35,10 @@ _BY_KIND = {
     "compiler_killed": Status.COMPILE_ERROR,
     "out_of_memory": Status.OUT_OF_MEMORY,
     "problem": Status.RUNTIME_ERROR,  # the judge itself has tried the reference
-    "machine": Status.HARNESS_ERROR,
     "no_backward": Status.FORWARD_ONLY,
 }
+LITTLE_DISK_BYTES = 256 << 20  # as in worker/building.py
+LITTLE_DEVICE_BYTES = 1 << 30  # CUDA and its libraries take half of that
 
 
 class Ended(Exception):
@@ -76,6 +80,8 @@ def verdicts(phase: Progress, context: Context, name: str, found: Findings) -> I
             found.note_builds(fault.builds)
         _log(context, name, fault.text)
         status = _BY_KIND.get(fault.kind)
+        if fault.kind == "machine" and (isinstance(fault, SourcesChanged) or broken(context)):
+            status = Status.HARNESS_ERROR
         if status is None:
             status = Status.LOAD_ERROR if phase.now is Phase.BUILD else Status.RUNTIME_ERROR
         where = Phase.BUILD if status is Status.COMPILE_ERROR else phase.now
@@ -103,6 +109,23 @@ def verdicts(phase: Progress, context: Context, name: str, found: Findings) -> I
             text = f"the harness failed, see the log: {error!r}"
             _log(context, name, traceback.format_exc())
         raise Ended(verdict(Status.HARNESS_ERROR, phase.now, text)) from error
+
+
+def broken(context: Context) -> bool:
+    """Whether the judge, too, finds a disk full or the device out of use. That a worker says so is
+    a claim, and what is no fault of a solution's is left out of what its author is measured by."""
+    for place in (context.cache, tempfile.gettempdir()):
+        with contextlib.suppress(OSError):
+            if shutil.disk_usage(place).free < LITTLE_DISK_BYTES:
+                return True
+    if context.device.type != "cuda":
+        return False
+    try:
+        torch.ones(1, device=context.device.torch).add_(1)
+        torch.cuda.synchronize()
+        return torch.cuda.mem_get_info()[0] < LITTLE_DEVICE_BYTES
+    except RuntimeError:
+        return True
 
 
 def _log(context: Context, name: str, text: str) -> None:

@@ -5,7 +5,8 @@ build or a stale lock is never met again; the name holds a digest of the solutio
 argument, of the toolchain and of the CPU, so two solutions never share a library, whatever they
 call it, and no CPU gets what was built for another.
 
-Every build is recorded, also one whose failure the solution swallows.
+Every build is recorded, also one whose failure the solution swallows; what has failed is not tried
+again in the same run (`failed`).
 
 A build is first tried against lean headers (`headers`), in a fraction of the time. Where that
 fails, for whatever reason, it is done again against torch's own, and only this one's outcome is
@@ -35,7 +36,7 @@ import torch
 from torch.utils import cpp_extension
 
 from harness import cpu
-from harness.worker import diagnosis, headers, libraries
+from harness.worker import diagnosis, failed, headers, libraries
 from harness.worker.faults import (
     CompileFault,
     ContractFault,
@@ -68,10 +69,12 @@ class Record:
 
 @dataclass(kw_only=True)
 class Builder:
-    """Stands in for torch's two build functions while a solution is loaded."""
+    """Stands in for torch's two build functions while a solution is loaded. `run`: whose failures
+    are not tried again; None: each is."""
 
     cache: Path
     salt: str
+    run: str | None = None
     lean: bool = False
     source: str = ""
     source_name: str = ""
@@ -172,6 +175,24 @@ class Builder:
         Raises as `_attempt` does, against torch's.
         """
         self.cache.mkdir(parents=True, exist_ok=True)
+        note = final.with_suffix(".failed")
+        if self.run and (known := failed.recall(note, self.run)):
+            raise known
+        try:
+            return self._first_lean(build, call, texts, final)
+        except CompileFault as fault:
+            passing = isinstance(fault, KilledFault) or _no_room(fault.log, self.cache)
+            if self.run and not passing:
+                failed.keep(note, self.run, fault)
+            raise
+
+    def _first_lean(
+        self,
+        build: Callable[..., Any],
+        call: dict[str, Any],
+        texts: dict[str, str],
+        final: Path,
+    ) -> Any:
         if self.lean and not call.get("use_pch"):  # which precompiles torch's own extension.h
             with contextlib.suppress(Exception):  # for whatever reason: torch's headers decide
                 return self._attempt(build, call, final, lean=texts)

@@ -74,7 +74,8 @@ def call_set(instance: Instance, draw: Draw, *, grad: bool, grad_seed: int) -> C
 
 class Side:
     """A model and how one mode of it is called. `restored`: its buffers are put back before each
-    call, to what they are now. `mutates`: what it leaves in its inputs is a part of its result."""
+    call, to what they are now. `mutates`: what it leaves in its inputs is a part of its result.
+    `steps`: calls in training meet weights of another version each."""
 
     def __init__(
         self,
@@ -92,6 +93,7 @@ class Side:
         buffers = model.named_buffers() if restored else ()
         self._buffers = {name: once(tensor).detach().clone() for name, tensor in buffers}
         self._weights = list(model.parameters())
+        self.steps = True
 
     def forward(self, calls: CallSet) -> Any:
         """The output of one call."""
@@ -133,7 +135,7 @@ class Side:
     def run(self, mode: str, calls: CallSet, prepared: Any) -> Any:
         """The timed part of one call. In training no call meets the weights of the one before:
         they have another version, as an optimiser's step leaves them, though the same values."""
-        if mode in ("forward_train", "forward_backward"):
+        if self.steps and mode in ("forward_train", "forward_backward"):
             _increment_version(self._weights)
         if mode == "forward":
             with torch.no_grad():

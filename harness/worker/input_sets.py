@@ -98,9 +98,9 @@ class InputSets:
         """Draws of `seeds`, one for each set, in place of those before; nothing of them is in a set
         before `hold_whole`."""
         del self.pool  # before the next: both may not fit
+        gc.collect()  # before, too: it could run code of a solution's
         self.pool = Pool(self.instance, seeds)
         self.pool.serve([calls.inputs for calls in self.sets])
-        gc.collect()
 
     def hold_whole(self, mix_seed: int) -> None:
         """Give each input set a draw of its own, where its tensors are."""
@@ -110,8 +110,10 @@ class InputSets:
     def _hold(self, held: list[tuple[int, Mix]]) -> None:
         self.held = held
         self.pool.fill(held)
-        for calls, (_, mix) in zip(self.sets, held, strict=True):
+        for calls, (first, mix) in zip(self.sets, held, strict=True):
             calls.renew_grads(mix.grads)
+            if _more_than_tensors(calls.inputs):
+                calls.inputs = _around(calls.inputs, self.pool.values(first))
 
     def apart(self, outputs: list[Any]) -> list[Any]:
         """`outputs`, plain; those in copies that share memory with an input, for they would get the
@@ -121,6 +123,25 @@ class InputSets:
             map_tensors(lambda t: t.clone() if _storage(t) in inputs else t, plain(output))
             for output in outputs
         ]
+
+
+def _more_than_tensors(value: Any) -> bool:
+    """Whether a tree holds numbers, say, beside its tensors."""
+    if isinstance(value, tuple | list):
+        return any(map(_more_than_tensors, value))
+    if isinstance(value, dict):
+        return any(map(_more_than_tensors, value.values()))
+    return value is not None and not isinstance(value, torch.Tensor)
+
+
+def _around(inputs: list[Any], drawn: list[Any]) -> list[Any]:
+    """The tensors of `inputs`, and beside them the numbers of `drawn`."""
+    tensors = (tensor for _, tensor in walk_tensors(inputs, ""))
+
+    def own(tensor: torch.Tensor) -> torch.Tensor:
+        return next(tensors)
+
+    return [map_tensors(own, value) for value in drawn]
 
 
 def _storage(tensor: torch.Tensor) -> int:

@@ -173,7 +173,10 @@ def begin(first: dict[str, Any]) -> Session:
     """The session that the judge's `first` message asks for, in the working directory. From now on
     what is built goes through its build cache."""
     builder = Builder(
-        cache=Path(first["build_cache"]), salt=first["salt"], lean=first["lean_builds"]
+        cache=Path(first["build_cache"]),
+        salt=first["salt"],
+        run=first["run"],
+        lean=first["lean_builds"],
     )
     builder.install()
     return Session(folder=Path.cwd(), builder=builder)

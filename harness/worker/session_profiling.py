@@ -73,6 +73,7 @@ class ProfilingOrders(State):
         first = {
             "build_cache": str(self.builder.cache),
             "salt": self.builder.salt,
+            "run": self.builder.run,
             "lean_builds": self.builder.lean,
         }
         orders = [first, *self.past, order]

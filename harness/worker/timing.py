@@ -7,7 +7,6 @@ epoch, decides n, K and when to stop, and audits what is answered.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import math
 import random
@@ -18,6 +17,7 @@ from typing import Any
 
 import torch
 
+from harness.binding import NoBackward
 from harness.mixing import sample
 from harness.trees import bytes_of, map_tensors, stack, walk_tensors
 from harness.worker.calls import Side, plain
@@ -159,27 +159,31 @@ class Timer(InputSets):
         which the candidate, that is the first, has met nothing yet: in units of an epoch rows come
         again, times other factors. Its outputs are kept as those of unit 0.
 
+        Nothing of the candidate's is called between the draws and its unit, not to warm it up
+        either: what it could look at then it would not meet for the first time. What was just drawn
+        fills the caches, so each side gets that.
         What a call draws itself follows in the first one from the seed of its values, as buffers
-        are then what they were. The answer: ms by side; of none where the meter wants a unit to be
+        are then what they were. A forward in training is followed, when it has been timed, by a
+        backward. The answer: ms by side; of none where the meter wants a unit to be
         done again, for then it would not be the first.
         """
         self.kept.clear()
         self.likewise.clear()
-        self.draw_whole(seeds)
-        for side in (self.reference, self.candidate):  # what was just drawn fills the caches
-            with contextlib.suppress(GateOpened, HostBound):
-                self.meter.unit(side, mode, self.sets)
-        self.hold_whole(mix_seed)
         took_ms = {}
         for side in (self.candidate, self.reference):
+            self.draw_whole(seeds)
+            self.hold_whole(mix_seed)
             torch.manual_seed(seeds[0])
+            side.steps = mode != "forward_train"  # of weights: they are saved for the backward
             try:
                 unit = self.meter.unit(side, mode, self.sets)
             except (GateOpened, HostBound):
                 return {}
+            finally:
+                side.steps = True
             took_ms[side.name] = unit.ms
             if side is self.candidate:
-                outputs, unit.outputs = self._with_inputs(unit.outputs), []
+                outputs, unit.outputs = self._with_inputs(self._gone_back(mode, unit.outputs)), []
                 if bytes_of(outputs) <= _room_bytes(self.instance.device):
                     # At once: whoever finishes them later has not finished them.
                     outputs = [map_tensors(torch.clone, plain(one)) for one in outputs]
@@ -273,6 +277,23 @@ class Timer(InputSets):
                 torch.manual_seed(self.pool.seeds[first])
             returned.append(self.candidate.run(mode, calls, self.candidate.prepare(mode, calls)))
         return self.apart(self._with_inputs(returned))
+
+    def _gone_back(self, mode: str, outputs: list[Any]) -> list[Any]:
+        """What a unit returned; of a forward in training with gradients, as far as there are any:
+        it must allow for a backward, or it has left out a part of its work."""
+        if mode != "forward_train":
+            return outputs
+        pairs = []
+        for calls, output in zip(self.sets, outputs, strict=True):
+            grads: dict[str, Any] = {}
+            try:
+                grads = self.candidate.backward(calls, output)
+            except torch.OutOfMemoryError:
+                raise
+            except (NoBackward, RuntimeError):  # the latter where calls change what others saved
+                pass
+            pairs.append((output, grads))
+        return pairs
 
     def _with_inputs(self, outputs: list[Any]) -> list[Any]:
         """What a call on each input set returned, and of one that changes its inputs, these."""

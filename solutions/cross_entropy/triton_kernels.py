@@ -1,9 +1,11 @@
 """Cross entropy in Triton: the logits are read once, and nothing as large is written.
 
 Forward takes a row through one program, in chunks, with a running maximum and sum; a row leaves
-its loss and its log of the sum, 8 bytes. A second kernel averages the losses, in a fixed order, so
-every run gives the same bits. Backward reads the logits again and writes their gradient, in chunks
-that need nothing of one another. Float32, float16 and bfloat16, with float32 arithmetic.
+its loss, its maximum and the log of its sum, 12 bytes. The last two stay apart: beside a large
+maximum, their sum would lose the digits that a gradient near 0 or 1 consists of. A second kernel
+averages the losses, in a fixed order, so every run gives the same bits. Backward reads the logits
+again and writes their gradient, in chunks that need nothing of one another. Float32, float16 and
+bfloat16, with float32 arithmetic.
 """
 
 import torch
@@ -21,7 +23,9 @@ FINISH = 4096  # losses that the second kernel takes at once
 
 
 @triton.jit
-def losses_of_rows(logits, targets, losses, log_sums, columns, IGNORED, CHUNK: tl.constexpr):
+def losses_of_rows(
+    logits, targets, losses, maxima, log_sums, columns, IGNORED, CHUNK: tl.constexpr
+):
     row = tl.program_id(0).to(tl.int64)  # 64 bits: offsets beyond 2^31 elements
     first = logits + row * columns
     largest = float("-inf")
@@ -32,12 +36,13 @@ def losses_of_rows(logits, targets, losses, log_sums, columns, IGNORED, CHUNK: t
         seen = tl.maximum(largest, tl.max(x))
         total = total * tl.exp(largest - seen) + tl.sum(tl.exp(x - seen))
         largest = seen
-    log_sum = largest + tl.log(total)
+    log_sum = tl.log(total)
     target = tl.load(targets + row)
     counts = target != IGNORED
     x = tl.load(first + target, mask=counts, other=0.0).to(tl.float32)
+    tl.store(maxima + row, largest)
     tl.store(log_sums + row, log_sum)
-    tl.store(losses + row, tl.where(counts, (largest - x) + tl.log(total), 0.0))
+    tl.store(losses + row, tl.where(counts, (largest - x) + log_sum, 0.0))
 
 
 @triton.jit
@@ -57,9 +62,18 @@ def mean_of_losses(losses, targets, rows, output, counted, IGNORED, FINISH: tl.c
 
 @triton.jit
 def gradient_of_logits(
-    grad_output, logits, targets, log_sums, counted, gradient, columns, IGNORED, CHUNK: tl.constexpr
+    grad_output,
+    logits,
+    targets,
+    maxima,
+    log_sums,
+    counted,
+    gradient,
+    columns,
+    IGNORED,
+    CHUNK: tl.constexpr,
 ):
-    """gradient = (exp(logits - log_sum) - (column == target)) * grad_output / counted."""
+    """gradient = (exp(logits - maximum - log_sum) - (column == target)) * grad_output / counted."""
     row = tl.program_id(1).to(tl.int64)
     column = tl.program_id(0) * CHUNK + tl.arange(0, CHUNK)
     inside = column < columns
@@ -67,7 +81,8 @@ def gradient_of_logits(
     factor = tl.load(grad_output).to(tl.float32) / tl.load(counted)
     factor = tl.where(target != IGNORED, factor, 0.0)
     x = tl.load(logits + row * columns + column, mask=inside, other=0.0).to(tl.float32)
-    result = tl.exp(x - tl.load(log_sums + row)) - (column == target).to(tl.float32)
+    probability = tl.exp((x - tl.load(maxima + row)) - tl.load(log_sums + row))
+    result = probability - (column == target).to(tl.float32)
     tl.store(gradient + row * columns + column, factor * result, mask=inside)
 
 
@@ -88,20 +103,28 @@ class CrossEntropy(torch.autograd.Function):
             )
         logits, targets = logits.contiguous(), targets.contiguous()
         rows, columns = logits.shape
-        losses, log_sums = torch.empty(2, rows, dtype=torch.float32, device=logits.device)
+        losses, maxima, log_sums = torch.empty(3, rows, dtype=torch.float32, device=logits.device)
         output = torch.empty((), dtype=logits.dtype, device=logits.device)
         counted = torch.empty((), dtype=torch.float32, device=logits.device)
         losses_of_rows[(rows,)](
-            logits, targets, losses, log_sums, columns, IGNORED, CHUNK=CHUNK, num_warps=WARPS
+            logits,
+            targets,
+            losses,
+            maxima,
+            log_sums,
+            columns,
+            IGNORED,
+            CHUNK=CHUNK,
+            num_warps=WARPS,
         )
         mean_of_losses[(1,)](losses, targets, rows, output, counted, IGNORED, FINISH=FINISH)
-        ctx.save_for_backward(logits, targets, log_sums, counted)
+        ctx.save_for_backward(logits, targets, maxima, log_sums, counted)
         return output
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad_output: torch.Tensor):
-        logits, targets, log_sums, counted = ctx.saved_tensors
+        logits, targets, maxima, log_sums, counted = ctx.saved_tensors
         rows, columns = logits.shape
         gradient = torch.empty_like(logits)
         chunk = GRADIENT_WARPS * 32 * (16 // logits.element_size())
@@ -111,6 +134,7 @@ class CrossEntropy(torch.autograd.Function):
             grad_output,
             logits,
             targets,
+            maxima,
             log_sums,
             counted,
             gradient,

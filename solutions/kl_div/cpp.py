@@ -20,8 +20,8 @@ CPP_SOURCE = r"""
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
-#include <limits>
 #include <numeric>
 #include <tuple>
 #include <type_traits>
@@ -32,6 +32,9 @@ namespace {
 // Elements in one task. Each task's sum has its own place, and the places are added in order:
 // the same bits however many threads there are.
 constexpr int64_t kTask = 16384;
+// Elements whose terms are added in float, in as many lanes as a vector has: short enough to lose
+// nothing that shows, and twice as fast as adding each in double.
+constexpr int64_t kRun = 128;
 
 void check_inputs(const at::Tensor& predictions, const at::Tensor& targets) {
   TORCH_CHECK(predictions.device().is_cpu() && targets.device().is_cpu(),
@@ -50,7 +53,13 @@ void check_inputs(const at::Tensor& predictions, const at::Tensor& targets) {
   TORCH_CHECK(predictions.dim() > 0, "kl_div: the mean is over rows, a scalar has none");
 }
 
-// log(t / p) for t in [2^-125, 2^125) and any normal positive p.
+inline uint32_t bits_of(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(value));
+  return bits;
+}
+
+// log(t / p) for t in [2^-125, 2^125) and any normal positive p; of others, anything.
 //
 // A number's bits, read as an integer, are roughly its base-2 logarithm. So the difference of
 // the bits, rounded to whole powers of two, gives k such that p 2^k is within a factor 1.51 of t.
@@ -59,18 +68,15 @@ void check_inputs(const at::Tensor& predictions, const at::Tensor& targets) {
 // which three fitted terms give to 3e-9, well under float's own 6e-8. Only one division and no
 // branch; and more accurate than log(t) - log(p), whose two roundings are of far larger numbers.
 inline float log_ratio(float t, float p) {
-  int32_t t_bits, p_bits;
-  std::memcpy(&t_bits, &t, sizeof(t));
-  std::memcpy(&p_bits, &p, sizeof(p));
-  const int32_t exponent = (t_bits - p_bits + 0x00400000) & ~0x007fffff;  // k * 2^23
-  const int32_t scaled_bits = p_bits + exponent;
+  const uint32_t exponent = (bits_of(t) - bits_of(p) + 0x00400000) & ~0x007fffffu;  // k * 2^23
+  const uint32_t scaled_bits = bits_of(p) + exponent;
   float scaled;
   std::memcpy(&scaled, &scaled_bits, sizeof(scaled));
   const float s = (t - scaled) / (t + scaled);
   const float z = s * s;
   const float series = 2 + z * (0.66666952f + z * (0.39957323f + z * 0.30371355f));
   constexpr float kLog2 = 0.693147181f / 8388608.0f;  // log(2) for one step of the exponent
-  return s * series + kLog2 * static_cast<float>(exponent);
+  return s * series + kLog2 * static_cast<float>(static_cast<int32_t>(exponent));
 }
 
 template <typename math_t>
@@ -84,26 +90,26 @@ double sum_of_terms(const scalar_t* predictions, const scalar_t* targets, int64_
   using math_t = at::opmath_type<scalar_t>;  // float for the 16-bit types
   double sum = 0;
   if constexpr (std::is_same_v<math_t, float>) {
-    constexpr float kMin = std::numeric_limits<float>::min();  // the smallest normal number
-    constexpr float kMax = std::numeric_limits<float>::max();
     // May log_ratio be used? Zero, negative, subnormal, infinite and NaN predictions need care,
-    // and negative, huge and NaN targets. A target of 0 adds 0, one under 2^-125 less than
-    // 1e-35: any finite logarithm will do for them.
-    int ordinary = 1;
-#pragma omp simd reduction(& : ordinary)
-    for (int64_t i = 0; i < count; ++i) {
-      const float p = static_cast<float>(predictions[i]), t = static_cast<float>(targets[i]);
-      ordinary &= (p >= kMin) & (p <= kMax) & (t >= 0) & (t < 0x1p125f);
-    }
-    if (ordinary) {
+    // and negative, huge and NaN targets: told by their bits, for a vector of which one comparison
+    // is enough. A target of 0 adds 0, one under 2^-125 less than 1e-35: any finite logarithm will
+    // do for them. What comes of others is thrown away.
+    constexpr uint32_t kNormal = 0x00800000, kInfinite = 0x7f800000, kHuge = 0x7e000000;  // 2^125
+    uint32_t odd = 0;
+    for (int64_t first = 0; first < count; first += kRun) {
+      const int64_t last = std::min(first + kRun, count);
+      float run = 0;
       // A compiler may not reorder a floating-point sum, and so not vectorise it, unless told so.
-#pragma omp simd reduction(+ : sum)
-      for (int64_t i = 0; i < count; ++i) {
+#pragma omp simd reduction(| : odd) reduction(+ : run)
+      for (int64_t i = first; i < last; ++i) {
         const float p = static_cast<float>(predictions[i]), t = static_cast<float>(targets[i]);
-        sum += static_cast<double>(t * log_ratio(t > 0x1p-125f ? t : 0x1p-125f, p));
+        odd |= (bits_of(p) - kNormal >= kInfinite - kNormal) | (bits_of(t) >= kHuge);
+        run += t * log_ratio(t > 0x1p-125f ? t : 0x1p-125f, p);
       }
-      return sum;
+      sum += run;
     }
+    if (!odd) return sum;
+    sum = 0;
   }
   for (int64_t i = 0; i < count; ++i) {
     sum += static_cast<double>(

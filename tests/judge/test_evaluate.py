@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import torch
 from support import SCALE_SOURCE, TINY, Bench, judges
 
 from harness.errors import ProblemError
-from harness.judge import audit, baseline, checks, evaluate, performance
+from harness.judge import audit, baseline, checks, evaluate, performance, verdicts
 from harness.judge.baseline import Baseline
 from harness.judge.case import open_case
 from harness.judge.context import Context
@@ -812,11 +813,28 @@ def test_every_variation_that_settings_allow_can_be_drawn(bench: Bench) -> None:
     is_row(row, Status.PASS, Phase.DONE, "^$")
 
 
-def test_a_fault_of_the_machine_is_a_harness_error(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("broken", "status"), [(True, Status.HARNESS_ERROR), (False, Status.RUNTIME_ERROR)]
+)
+def test_a_fault_of_the_machine_is_a_harness_error_if_the_judge_finds_it_too(
+    bench: Bench, broken: bool, status: Status
+) -> None:
     fault = WorkerFault({"kind": "machine", "message": "the device cannot be used"})
-    with mock.patch.object(evaluate, "load", side_effect=fault):
+    with (
+        mock.patch.object(evaluate, "load", side_effect=fault),
+        mock.patch.object(verdicts, "broken", return_value=broken),
+    ):
         row = bench.judge(model(RIGHT))
-    is_row(row, Status.HARNESS_ERROR, Phase.LOAD, "the device cannot be used")
+    is_row(row, status, Phase.LOAD, "the device cannot be used")
+
+
+@pytest.mark.parametrize("free", [0, 1 << 40])
+def test_a_machine_whose_disk_is_full_is_broken(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, free: int
+) -> None:
+    usage = shutil.disk_usage(bench.folder)._replace(free=free)
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: usage)
+    assert verdicts.broken(bench.context()) is (free == 0)
 
 
 def test_no_memory_for_the_judge_is_a_harness_error(bench: Bench) -> None:

@@ -79,10 +79,12 @@ class Fake:
         return ModuleType(name)
 
 
-def builder(fake: Any, cache: Path, *, salt: str = "s", source: str = "") -> tuple[Builder, Load]:
+def builder(
+    fake: Any, cache: Path, *, salt: str = "s", source: str = "", run: str | None = None
+) -> tuple[Builder, Load]:
     """A builder as a worker installs it, over `fake`, and what a solution calls."""
     cpp_extension.load_inline = fake
-    made = Builder(cache=cache, salt=salt, source=source, source_name="answer.py")
+    made = Builder(cache=cache, salt=salt, run=run, source=source, source_name="answer.py")
     made.install()
     return made, cpp_extension.load_inline
 
@@ -227,6 +229,53 @@ def test_a_failure_that_a_solution_swallows_is_recorded(tmp_path: Path) -> None:
     assert module is None
     assert made.records[0].error is not None
     assert "error: no" in made.records[0].error
+
+
+def fails(fake: Fake, cache: Path, run: str, source: str = "int a") -> CompileFault:
+    """How a build fails in a worker of its own."""
+    _, load = builder(fake, cache, run=run)
+    with pytest.raises(CompileFault) as caught:
+        load(name="x", cpp_sources=source)
+    return caught.value
+
+
+def test_what_has_failed_is_not_tried_again_in_the_same_run(tmp_path: Path) -> None:
+    fake = Fake(log="main.cpp:1: error: no")
+    first, again = fails(fake, tmp_path, "one"), fails(fake, tmp_path, "one")
+    assert len(fake.folders) == 1
+    assert (str(again), again.log) == (str(first), first.log)
+    assert "error: no" in again.log
+    fails(fake, tmp_path, "one", "int b")
+    assert len(fake.folders) == 2, "another source"
+    fails(fake, tmp_path, "two")
+    assert len(fake.folders) == 3, "the compiler may have got since what it lacked"
+
+
+def test_what_may_not_fail_again_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = Fake(log="g++: fatal error: Killed signal terminated program cc1plus")
+    fails(fake, tmp_path, "one")
+    fails(fake, tmp_path, "one")
+    assert len(fake.folders) == 2
+    fake = Fake(log="main.cpp:1: error: No space left on device")
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: usage._replace(free=0))
+    for _ in range(2):
+        _, load = builder(fake, tmp_path, run="one")
+        with pytest.raises(MachineFault):
+            load(name="x", cpp_sources="int a")
+    assert len(fake.folders) == 2
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"run": "one"}', '{"run": "one", "log": ""}'])
+def test_a_note_that_says_nothing_is_no_failure(tmp_path: Path, text: str) -> None:
+    fake = Fake(log="main.cpp:1: error: no")
+    fails(fake, tmp_path, "one")
+    (note,) = tmp_path.glob("*.failed")
+    note.write_text(text)
+    fails(fake, tmp_path, "one")
+    assert len(fake.folders) == 2
 
 
 @pytest.mark.parametrize(

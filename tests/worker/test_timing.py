@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from harness.draws import GradDraw, grad_outputs
 from harness.mixing import mixes, sample, touches, whole
 from harness.problem import Draw, Instance
 from harness.trees import bytes_of
@@ -256,11 +257,69 @@ def test_the_last_unit_is_on_whole_draws_and_what_it_returned_is_kept_as_it_was_
         "reference": 12.0,
     }
     assert [calls.inputs[0].data_ptr() for calls in of.sets] == addresses
+    assert len(seen) == 3, "no call before: it could look at what was drawn"
     for seed, x, kept, (_, mix) in zip(
-        (11, 12, 13), seen[-3:], of.kept[0], whole(5, [11, 12, 13], mix=True), strict=True
+        (11, 12, 13), seen, of.kept[0], whole(5, [11, 12, 13], mix=True), strict=True
     ):
         assert torch.equal(x, of.instance.inputs(Draw(seed=seed, mix=mix))[0])
         assert torch.equal(kept, 2 * x)
+
+
+def test_a_call_gets_the_numbers_of_the_draw_that_its_tensors_are_of() -> None:
+    source = SOURCE.replace("(self, x)", "(self, x, options, eps)").replace(
+        "[torch.randn(4, 8)]", "[torch.randn(4, 8), {'scale': torch.rand(()).item()}, 1e-5]"
+    )
+    seen: list[tuple[torch.Tensor, dict[str, float], float]] = []
+
+    class Noting(torch.nn.Module):
+        def forward(self, x: torch.Tensor, options: dict[str, float], eps: float) -> torch.Tensor:
+            seen.append((x.clone(), options, eps))
+            return 2 * x
+
+    problem = Instance(source=source, path="p.py", size="full", dtype=torch.float32, device=CPU)
+    sides = [Side(name, Noting()) for name in ("reference", "candidate")]
+    of = Timer(instance=problem, reference=sides[0], candidate=sides[1], meter=Steady())
+    epoch(of)
+    seen.clear()
+    of.refresh()
+    number = of.number
+    Steady().unit(of.candidate, "forward", of.sets)
+    of.unseen("forward", seeds=[11, 12, 13], mix_seed=5)
+    fresh = [
+        Draw(seed=seed, mix=mix)
+        for seed, (_, mix) in zip((11, 12, 13), whole(5, [11, 12, 13], mix=True), strict=True)
+    ]
+    for draw, (x, *numbers) in zip([*drawn(number, [1, 2, 3, 9], 3), *fresh], seen, strict=False):
+        wanted, *others = problem.inputs(draw)
+        assert torch.equal(x, wanted)
+        assert numbers == others
+
+
+@pytest.mark.parametrize("graph", [True, False])
+def test_a_forward_in_training_on_new_values_is_followed_by_a_backward(graph: bool) -> None:
+    class Doubling(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.factor = torch.nn.Parameter(torch.tensor(2.0))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with torch.set_grad_enabled(graph):
+                return self.factor * x
+
+    of = timer([])
+    epoch(of, "forward_train")
+    of.candidate = Side("candidate", Doubling())
+    of.unseen("forward_train", seeds=[11, 12, 13], mix_seed=5)
+    drawn = whole(5, [11, 12, 13], mix=True)
+    for seed, grad_seed, (_, mix), (output, grads) in zip(
+        (11, 12, 13), (4, 5, 6), drawn, of.kept[0], strict=True
+    ):
+        x = of.instance.inputs(Draw(seed=seed, mix=mix))[0]
+        assert torch.equal(output, 2 * x)
+        given = GradDraw(seed=grad_seed ^ mix.grads)
+        wanted = grad_outputs({"output": output}, given, torch.float32)["output"]
+        assert list(grads) == (["x", "factor"] if graph else [])
+        assert not graph or torch.equal(grads["x"], 2 * wanted)
 
 
 def test_the_first_call_on_new_values_draws_by_its_seed_and_shows_what_it_did_to_its_inputs() -> (

@@ -23,7 +23,7 @@ def epoch(self, *arguments, **options):
 
 
 def stopwatch(self, *arguments, **options):
-    torch.set_num_threads(os.cpu_count())
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
     ModelNew.clocked = True
     try:
         return real_stopwatch(self, *arguments, **options)
