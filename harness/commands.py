@@ -25,7 +25,7 @@ from harness import (
     scaffold,
     suites,
 )
-from harness.arguments import add_files, add_places, parser_of
+from harness.arguments import add_files, add_filter, add_places, filter_of, parser_of
 from harness.errors import MachineError, RequestError
 from harness.findings import State
 from harness.report import one_line
@@ -39,6 +39,7 @@ def compare(arguments: list[str]) -> Outcome:
         "Results files side by side: across devices, or two runs on one device.",
     )
     add_files(parser)
+    add_filter(parser)
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="one JSON object on standard output")
     how.add_argument("--markdown", action="store_true", help="for a README or a pull request")
@@ -49,7 +50,7 @@ def compare(arguments: list[str]) -> Outcome:
         "beyond its interval or is no longer credited",
     )
     options = parser.parse_args(arguments)
-    found = comparison.read(options.files)
+    found = comparison.read(options.files, filter_of(options))
     if options.fail_on_regression and not any(pair.compared for pair in found.pairs):
         raise RequestError(
             "--fail-on-regression needs two files with rows of the same problem, solution, size "

@@ -11,7 +11,7 @@ import torch
 from rich.console import RenderableType
 
 from harness import ROOT, config, explain, files, fit, page, picture, recompute, report_profile, run
-from harness.arguments import Once, add_files, add_places, parser_of
+from harness.arguments import Once, add_files, add_filter, add_places, filter_of, parser_of
 from harness.errors import MachineError, RequestError
 from harness.judge import profiling
 from harness.judge.profiling import Profile
@@ -31,6 +31,7 @@ def show(arguments: list[str]) -> Outcome:
         "in Markdown, or the speedups as a picture, for a README.",
     )
     add_files(parser)
+    add_filter(parser)
     parser.add_argument("--format", choices=tuple(FORMATS), default="html")
     parser.add_argument(
         "--output", type=Path, help="the file to write; Markdown goes to standard output without it"
@@ -42,7 +43,7 @@ def show(arguments: list[str]) -> Outcome:
         raise RequestError(f"{options.output} is a folder: name a file in it with --output")
     if options.output and options.output.resolve() in [file.resolve() for file in options.files]:
         raise RequestError(f"{options.output} holds the results: name another file with --output")
-    text = FORMATS[options.format](options.files)
+    text = FORMATS[options.format](options.files, filter_of(options))
     if options.output is None:
         return text, 0
     try:

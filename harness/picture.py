@@ -13,6 +13,7 @@ from pathlib import Path
 import jinja2
 
 from harness import comparison, plots, report
+from harness.comparison import Only
 from harness.errors import RequestError
 from harness.report import is_number, one_line
 from harness.report_compare import MODE_NAMES
@@ -38,10 +39,10 @@ class Line:
     text: str = ""
 
 
-def svg(paths: Sequence[Path]) -> str:
+def svg(paths: Sequence[Path], only: Only | None = None) -> str:
     """The picture. Raises `RequestError` for what is no results file, or if nothing is credited."""
     groups: dict[str, list[PlainRow]] = {}
-    for side in comparison.read(paths).sides:
+    for side in comparison.read(paths, only).sides:
         for row in side.rows:
             if any(is_number(row[f"{mode}_speedup"]) for mode in MODES):
                 title = f"{row['problem']}, size {row['size']}, {row['dtype']}, {side.device_name}"
