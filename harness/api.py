@@ -97,12 +97,13 @@ def evaluate(
         return judge.evaluate(problem, solution)
 
 
-def compare(files: Sequence[str | Path]) -> Comparison:
-    """Results files side by side, as `run_eval.py compare` has them: `sides`, `entries` (the outer
-    join), `differences`, `means` (geometric, over what all sides have) and `pairs` (two runs on
-    one device: what got slower or faster). Raises `errors.RequestError` for what is no results
+def compare(files: str | Path | Sequence[str | Path]) -> Comparison:
+    """Results files, or one, side by side, as `run_eval.py compare` has them: `sides`, `entries`
+    (the outer join), `differences`, `means` (geometric, over what all sides have) and `pairs` (two
+    runs on one device: what got slower or faster). Raises `errors.RequestError` for what is no results
     file, or where all are empty."""
-    return comparison.read([Path(file) for file in files])
+    named = [files] if isinstance(files, str | Path) else files
+    return comparison.read([Path(file) for file in named])
 
 
 def read(file: str | Path) -> list[Row]:

@@ -2,7 +2,8 @@
 
     FOLDER/level1/eval_results.json     problem number -> samples: compiled, correctness, runtime
     FOLDER/timing/DEVICE/baseline_time_torch.json and
-    FOLDER/timing/DEVICE/baseline_time_torch_compile_inductor_default.json
+    FOLDER/timing/DEVICE/baseline_time_torch_compile_inductor_default.json (or another mode;
+    ..._torch_compile_best.json where rows had several)
                                         level -> problem file -> mean and spread of the reference
 
 Times are milliseconds, as in KernelBench's own files. What is `correct` is what this harness
@@ -21,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +36,9 @@ from harness.records import Phase, Status, Timing
 
 #: Phases in which a source has not become a ModelNew yet, however it ended there.
 _NOT_COMPILED = (Phase.FIND.value, Phase.BUILD.value)
-EAGER, COMPILED = "baseline_time_torch", "baseline_time_torch_compile_inductor_default"
+EAGER, COMPILED = "baseline_time_torch", "baseline_time_torch_compile"
+#: In the settings of a row, the modes of torch.compile; without it, `default` alone.
+_MODES = re.compile(r"\bcompile_baseline=(\S+)")
 
 
 @dataclass(kw_only=True)
@@ -75,7 +79,7 @@ def kernelbench(rows: Iterable[PlainRow], folder: Path, raw: Sequence[Path]) -> 
         level, number = _place(row)
         entries = results.setdefault(level, {}).setdefault(str(number), [])
         entries.append(_entry(row, _sample_id(row, entries), _forward(row, raw)))
-    times: dict[str, dict[str, dict[str, Any]]] = {EAGER: {}, COMPILED: {}}
+    times: dict[str, dict[str, dict[str, Any]]] = {}
     references = _references(kept, checks)
     for row in references.values():
         _add_times(times, row, _forward(row, raw))
@@ -86,8 +90,7 @@ def kernelbench(rows: Iterable[PlainRow], folder: Path, raw: Sequence[Path]) -> 
             _write(done, folder / level / "eval_results.json", ordered)
         device = files.safe_name(str(kept[0]["device_name"]))
         for name, by_level in times.items():
-            if by_level:
-                _write(done, folder / "timing" / device / f"{name}.json", by_level)
+            _write(done, folder / "timing" / device / f"{name}.json", by_level)
     except OSError as error:
         raise MachineError(f"cannot write {folder}: {error.strerror}") from None
     return done
@@ -188,10 +191,18 @@ def _add_times(
         else [t for e in timing.epochs for b in e.blocks for t in b.reference_ms]
     )
     eager = _spread(float(reference), units) | place
-    times[EAGER].setdefault(level, {})[name] = eager
+    times.setdefault(EAGER, {}).setdefault(level, {})[name] = eager
     if compiled:
         mean = _spread(float(reference) / float(compiled), []) | place
-        times[COMPILED].setdefault(level, {})[name] = mean
+        times.setdefault(_compiled_name(row), {}).setdefault(level, {})[name] = mean
+
+
+def _compiled_name(row: PlainRow) -> str:
+    """The file of torch.compile's times, as KernelBench calls it; of several modes the row knows
+    the best alone."""
+    found = _MODES.search(str(row["settings"] or ""))
+    modes = found[1].split(",") if found else ["default"]
+    return f"{COMPILED}_inductor_{modes[0]}" if len(modes) == 1 else f"{COMPILED}_best"
 
 
 def _spread(typical_ms: float, units: list[float]) -> dict[str, Any]:

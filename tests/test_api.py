@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 from support import ROOT
-from test_page import make
+from test_page import make, write
 
 import harness
 from harness import run
@@ -45,6 +45,12 @@ def test_a_text_that_is_a_name_or_a_path_is_no_code(text: str) -> None:
     solution = asked(text)
     assert solution.fault
     assert "ModelNew" not in solution.source
+
+
+def test_one_file_is_named_as_such(tmp_path: Path) -> None:
+    (path,) = write(tmp_path, {"one": [make()]})
+    for files in (path, str(path), [path], (str(path),)):
+        assert [side.file for side in harness.compare(files).sides] == ["one.csv"]
 
 
 def test_other_texts_have_other_names() -> None:

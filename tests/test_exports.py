@@ -95,6 +95,25 @@ def test_baselines_are_by_level_and_file(tmp_path: Path) -> None:
     assert compiled["level1"]["10_J.py"]["mean"] == 2.0  # torch.compile is twice as fast
 
 
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (None, "inductor_default"),
+        ("default", "inductor_default"),
+        ("trials=3 compile_baseline=max-autotune epochs_min=2", "inductor_max-autotune"),
+        ("trials=10 compile_baseline=default,max-autotune", "best"),
+    ],
+)
+def test_a_compiled_baseline_is_named_by_its_mode(
+    tmp_path: Path, settings: str | None, name: str
+) -> None:
+    """The row knows the best of several modes: that is nobody's `default`."""
+    _, found = export(tmp_path, [row("level1/1_A", speedup=4.0, settings=settings)])
+    assert [k for k in found if "compile" in k] == [
+        f"timing/GPU/baseline_time_torch_compile_{name}.json"
+    ]
+
+
 def test_the_spread_is_that_of_the_raw_samples(tmp_path: Path) -> None:
     block = Block(reference_ms=(4.0, 4.2), solution_ms=(1.0, 1.2))
     timing = Timing(mode="forward", calls=1, epochs=(Epoch(blocks=(block, block)),))
