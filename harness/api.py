@@ -100,8 +100,8 @@ def evaluate(
 def compare(files: str | Path | Sequence[str | Path]) -> Comparison:
     """Results files, or one, side by side, as `run_eval.py compare` has them: `sides`, `entries`
     (the outer join), `differences`, `means` (geometric, over what all sides have) and `pairs` (two
-    runs on one device: what got slower or faster). Raises `errors.RequestError` for what is no results
-    file, or where all are empty."""
+    runs on one device: what got slower or faster). Raises `errors.RequestError` for what is no
+    results file, or where all are empty."""
     named = [files] if isinstance(files, str | Path) else files
     return comparison.read([Path(file) for file in named])
 
