@@ -65,6 +65,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("worker.session_timing", "worker.session_profiling"),
     ("worker.session_state",),
     ("worker.timing", "worker.memory", "worker.nsight"),
+    ("worker.readings",),
     ("worker.input_sets",),
     ("worker.meters", "worker.pool"),
     ("worker.calls", "worker.loading", "worker.building"),
