@@ -547,6 +547,12 @@ def test_without_mixing_no_draw_is_mixed() -> None:
 # --- values of which nothing was met ------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pause between units on new values."""
+    monkeypatch.setattr(unseen, "PAUSE_S", {"cpu": 0.0, "cuda": 0.0})
+
+
 def unseen_of(worker: Fake) -> list[dict[str, Any]]:
     return [arguments for order, arguments in worker.orders if order == "unseen"]
 
@@ -587,7 +593,7 @@ def test_the_fastest_of_some_units_on_new_values_counts(times: int, honest: bool
     worker, eyes = Fake(bend=slower_at_first(times)), Eyes()
     found = timing(worker, examiner=eyes)
     assert unseen.slower(found, "cpu") is not honest
-    assert len(unseen_of(worker)) == (times + 1 if honest else unseen.TRIES)
+    assert len(unseen_of(worker)) == (times + 1 if honest else unseen.TRIES["cpu"])
     assert len(eyes.first_) == honest, "what is too slow gets no credit, whatever it returned"
 
 
@@ -622,7 +628,7 @@ def test_where_the_reference_is_slower_too_nothing_was_kept_within_bounds(
 
     worker = Fake(bend=bend)
     assert unseen.slower(timing(worker, examiner=Eyes()), "cpu") is slower
-    assert len(unseen_of(worker)) == (unseen.TRIES if slower else 1)
+    assert len(unseen_of(worker)) == (unseen.TRIES["cpu"] if slower else 1)
 
 
 def test_who_is_no_faster_has_kept_nothing_that_counts() -> None:
