@@ -126,7 +126,8 @@ def test_a_plan_is_bounded_whatever_the_times(
     ms = {"reference": reference_ms, "candidate": candidate_ms}
     steps = plan(ms, cuda=cuda, settings=SETTINGS)
     assert 1 <= steps.sets <= (epochs.MAX_SETS if cuda else epochs.MAX_CPU_SETS)
-    assert 3 <= steps.blocks <= 12
+    least = epochs.MIN_CUDA_BLOCKS if cuda else epochs.MIN_CPU_BLOCKS
+    assert least <= steps.blocks <= epochs.MAX_BLOCKS
 
 
 def test_a_unit_of_fast_calls_is_long_enough_for_the_clock() -> None:
