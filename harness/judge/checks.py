@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from harness.draws import Draw, GradDraw
 from harness.judge.passes import PASSES, Pass
 from harness.judge.reference import Expected
+from harness.judge.rules import Rules
 from harness.judge.sandbox import Worker, WorkerCrash, WorkerFault, WorkerTimeout, claimed
 from harness.judge.survey import AS_GIVEN, fit, label, variations
 from harness.judge.timed import TimedCalls
@@ -107,13 +108,14 @@ class Judged(TimedCalls):
             if varied and not fit(expected, self.rules):
                 self.flags.append(f"left_out:{trial.calls[0].draw.variation}")
                 return
-            wrong, ratio = self._wrong(played, expected, trial)
+            rules = self.rules.varied if varied else self.rules
+            wrong, ratio = self._wrong(rules, played, expected, trial)
             if wrong and varied:
-                wrong, ratio = self._wrong(played, expected, trial, self._usual(trial))
+                wrong, ratio = self._wrong(rules, played, expected, trial, self._usual(trial))
             if wrong and not precise and not self.survey.random:
                 # Where eager itself is off, honest code is too: the oracle says how far.
                 expected = self.reference.expected(trial, oracle=True)
-                wrong, ratio = self._wrong(played, expected, trial)
+                wrong, ratio = self._wrong(rules, played, expected, trial)
             if ratio is not None:  # of the comparison that decides
                 self.worst_error_ratio = max(self.worst_error_ratio or 0.0, ratio)
             if wrong:
@@ -141,11 +143,16 @@ class Judged(TimedCalls):
         )
 
     def _wrong(
-        self, got: Played, expected: Expected, trial: Trial, usual: Result | None = None
+        self,
+        rules: Rules,
+        got: Played,
+        expected: Expected,
+        trial: Trial,
+        usual: Result | None = None,
     ) -> tuple[tuple[Status, str] | None, float | None]:
         """The first thing that is wrong and the verdict that it gives; the worst error ratio."""
         worst: float | None = None
-        for status, check in self._checks(got, expected, trial, usual):
+        for status, check in self._checks(rules, got, expected, trial, usual):
             if check.error_ratio is not None:
                 worst = max(worst or 0.0, check.error_ratio)
             if check.problem is not None:
@@ -153,11 +160,11 @@ class Judged(TimedCalls):
         return None, worst
 
     def _checks(
-        self, got: Played, expected: Expected, trial: Trial, usual: Result | None
+        self, rules: Rules, got: Played, expected: Expected, trial: Trial, usual: Result | None
     ) -> Iterator[tuple[Status, Check]]:
         """All comparisons of a trial: call by call, then what is left at its end. With `usual`,
         what has vanished beside it is judged by its size."""
-        rules, wanted, true = self.rules, expected.played, expected.oracle
+        wanted, true = expected.played, expected.oracle
         last = len(trial.calls) - 1
         for i, (theirs, ours) in enumerate(zip(got.results, wanted.results, strict=True)):
             truth = true.results[i] if true else None

@@ -130,6 +130,8 @@ class _Linter:
             return
         wanted, true = scene.result, scene.oracle
         rules = Rules.of(self.reference.instance, self.settings)
+        if scene.trial.calls[0].draw.variation != AS_GIVEN:
+            rules = rules.varied
         checks: list[Check] = []
         if mutant.output:
             checks += rules.output(got.output, wanted.output, true.output if true else None)

@@ -49,6 +49,13 @@ class Rules:
             limit = {dtype: ratio for dtype, ratio in limits.items() if dtype not in own}
         return cls(tolerances=compare.TOLERANCES | own, error_ratio_limit=limit)
 
+    @property
+    def varied(self) -> Rules:
+        """The rules for inputs that were varied."""
+        gain = error_model.VARIED_GAIN
+        tolerances = {d: replace(t, excess_gain=gain) for d, t in self.tolerances.items()}
+        return replace(self, tolerances=tolerances)
+
     def output(
         self, got: Any, wanted: Any, oracle: Any = None, *, root: str = "output"
     ) -> list[Check]:

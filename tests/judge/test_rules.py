@@ -49,6 +49,22 @@ def with_grads(**grads: torch.Tensor | None) -> Result:
 # --- tolerances ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("error", "as_given", "varied"), [(3, 1, 1), (12, 0, 1), (40, 0, 0)])
+def test_of_varied_inputs_few_elements_tell_how_far_eager_is_off(
+    error: float, as_given: int, varied: int
+) -> None:
+    """A tanh of large inputs, but for one element: eager is off by `unit` there, by chance."""
+    oracle, unit = torch.ones(1000, dtype=torch.float64), 1e-3
+    oracle[7] = 0.05
+    wanted, got = oracle.float(), oracle.float()
+    wanted[7] += unit
+    got[7] -= error * unit
+    usual = rules(error_ratio_limit=1e6)
+    assert (not problems(usual.output(got, wanted, oracle))) == as_given
+    assert (not problems(usual.varied.output(got, wanted, oracle))) == varied
+    assert problems(usual.varied.output(torch.zeros(1000), wanted, oracle))
+
+
 def test_a_files_own_tolerances_are_fixed_and_replace_the_error_ratio_for_that_dtype() -> None:
     own = rules("TOLERANCES = {'float32': (1e-4, 1e-2)}")
     wanted, oracle = torch.full((9,), 1e-6), torch.full((9,), 1e-6, dtype=torch.float64)
