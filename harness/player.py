@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from harness.binding import Binding
+from harness.buffers import Buffers
 from harness.draws import generator, grad_outputs, surroundings
 from harness.encoding import text_keys
 from harness.problem import Instance
@@ -193,13 +194,12 @@ class Player:
 
     @contextlib.contextmanager
     def _buffers_kept(self) -> Iterator[None]:
-        """Buffers get back the values that they had, also those that only this model has."""
-        model = self.binding.model
-        before = {name: once(tensor).detach().clone() for name, tensor in model.named_buffers()}
+        """Buffers are what they were, also those that only this model has."""
+        buffers = Buffers.of(self.binding.model)
         try:
             yield
         finally:
-            _restore(dict(model.named_buffers()), before)
+            buffers.put_back()
 
     @contextlib.contextmanager
     def _mode(self, training: bool) -> Iterator[None]:

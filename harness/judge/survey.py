@@ -17,7 +17,7 @@ from harness.config import Settings
 from harness.draws import Draw
 from harness.errors import ProblemError
 from harness.judge import compare
-from harness.judge.passes import PASSES, Ask, Pass
+from harness.judge.passes import PASSES, Ask, Pass, interleaved
 from harness.judge.reference import Expected, Reference
 from harness.judge.rules import Rules
 from harness.mixing import Mix, Renewal
@@ -67,7 +67,14 @@ class Survey:
             seeded=self.random,
             restored=self.drifts,
             mutates=self.mutates,
+            singly=self.singly,
         )
+
+    @property
+    def singly(self) -> bool:
+        """Whether no two calls can be under way at once: the second changes, or what is put back
+        for it, what the backward of the first needs."""
+        return self.drifts or (Phase.BACKWARD, interleaved.__name__) in self.left_out
 
     @property
     def phases(self) -> tuple[Phase, ...]:

@@ -41,12 +41,13 @@ class Timer(InputSets):
 
     `kept`: outputs by the number of their unit, which is that of the mixture of values that it ran
     on; `likewise`, for nobody, those of the reference. `returned`: outputs of the last calls by
-    the judge's clock.
+    the judge's clock. `singly`: no two calls can be under way at once.
     """
 
     reference: Side
     candidate: Side
     meter: Meter
+    singly: bool = False
     kept: dict[int, list[Any]] = field(default_factory=dict)
     likewise: dict[int, list[Any]] = field(default_factory=dict)
     returned: list[Any] = field(default_factory=list)
@@ -73,8 +74,11 @@ class Timer(InputSets):
 
     def _wall_ms(self, side: Side, mode: str, ms: float) -> float:
         """Milliseconds of one call by the wall clock. Launches matter for short calls only: of
-        long ones, whose outputs may be large, a single one tells."""
+        long ones, whose outputs may be large, a single one tells; also of a backward before whose
+        forward there must be no other."""
         count = max(1, min(WALL_CALLS, math.ceil(WALL_MS / max(ms, WALL_MS / WALL_CALLS))))
+        if self.singly and mode == "backward":
+            count = 1
         self.refresh()
         return WallMeter().unit(side, mode, self.sets * count).ms / count
 

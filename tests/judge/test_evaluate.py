@@ -131,6 +131,43 @@ def rows(request: pytest.FixtureRequest, bench: Bench) -> Iterator[Rows]:
 # --- what is right ------------------------------------------------------------------------------
 
 
+#: What a forward does to a buffer that is saved for the backward.
+IN_A_BUFFER = {
+    "goes on in place": "self.kept.copy_(torch.sin(self.kept))",
+    "puts another in its place": "self.kept = torch.sin(self.kept)",
+    "writes the same once more": "self.kept.copy_(self.kept)",
+    "puts a longer one in its place": "self.kept = self.kept.new_ones(len(self.kept) + 1)",
+}
+
+
+@pytest.mark.parametrize("kept", IN_A_BUFFER.values(), ids=IN_A_BUFFER.keys())
+def test_a_backward_is_timed_where_no_two_calls_can_be_under_way(bench: Bench, kept: str) -> None:
+    """A later forward, or putting buffers back before it, changes what the one before has saved."""
+    lines = ["self.register_buffer('kept', torch.rand(64) + 0.5)", kept]
+    problem = f"""
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        {lines[0]}
+
+    def forward(self, x):
+        with torch.no_grad():
+            {lines[1]}
+        return (x * self.kept[:64]).tanh()
+
+
+def get_inputs():
+    return [torch.randn(8, 64)]
+"""
+    solution = problem.replace("Model(", "ModelNew(").partition("def get_inputs")[0]
+    row = bench.judge(solution, problem, modes=("backward",))
+    is_row(row, Status.PASS, Phase.DONE, "^$")
+    assert row.modes["backward"].solution_ms is not None
+
+
 def test_a_right_solution_passes_with_every_column_measured(bench: Bench) -> None:
     row = bench.judge(model(RIGHT), real_baseline=True, **ALL)
     is_row(row, Status.PASS, Phase.DONE, "^$")
