@@ -55,7 +55,18 @@ def measure(
 
 
 def _time(case: Case, judged: checks.Judged, mode: str, found: Findings, note: Note) -> None:
-    timing = time_mode(
+    timing = _timed(case, judged, mode, found, note)
+    if case.context.device.type == "cpu" and audit.in_doubt(_claim(case, timing, found)):
+        # Others may have kept the cores busy meanwhile; who slows the reference does it once more.
+        timing = _timed(case, judged, mode, found, note)
+    found.timings[mode] = timing
+    if judged.wrong_reveal:
+        raise _rejected(f"the output of a timed call ({mode}) is wrong: {judged.wrong_reveal}")
+    found.flags += [f"{mode}:{flag}" for flag in timing.flags]
+
+
+def _timed(case: Case, judged: checks.Judged, mode: str, found: Findings, note: Note) -> Timing:
+    return time_mode(
         judged.worker,
         mode,
         device=case.context.device,
@@ -67,10 +78,6 @@ def _time(case: Case, judged: checks.Judged, mode: str, found: Findings, note: N
         asks=lambda timing: audit.asks_the_device(_claim(case, timing, found)),
         note=note,
     )
-    found.timings[mode] = timing
-    if judged.wrong_reveal:
-        raise _rejected(f"the output of a timed call ({mode}) is wrong: {judged.wrong_reveal}")
-    found.flags += [f"{mode}:{flag}" for flag in timing.flags]
 
 
 def _memory(case: Case, worker: Worker, modes: tuple[str, ...], found: Findings) -> None:

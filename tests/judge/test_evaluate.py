@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,7 +17,7 @@ import torch
 from support import SCALE_SOURCE, TINY, Bench, judges
 
 from harness.errors import ProblemError
-from harness.judge import audit, baseline, checks, evaluate, performance, verdicts
+from harness.judge import audit, baseline, checks, evaluate, measure, performance, verdicts
 from harness.judge.baseline import Baseline
 from harness.judge.case import open_case
 from harness.judge.context import Context
@@ -24,6 +25,7 @@ from harness.judge.rows import Findings
 from harness.judge.sandbox import WorkerFault, WorkerLied, claimed
 from harness.judge.subject import Subject
 from harness.records import MODES, Phase, Row, Status
+from harness.timings import Epoch, Timing
 from harness.trial import Played
 
 WEIGHTED = """
@@ -593,6 +595,28 @@ def test_a_reference_that_is_slowed_down_is_rejected(bench: Bench) -> None:
     slowing = "sys.modules['problem_under_test'].Model.forward = slow"
     row = bench.judge(model(RIGHT, before=before, init=slowing), real_baseline=True)
     is_row(row, Status.REJECTED, Phase.AUDIT, r"the reference took .* ms beside the solution")
+
+
+def disturbed(timing: Timing) -> Timing:
+    """As where others have kept the cores busy: a call of the reference took longer."""
+    blocks = (replace(timing.epochs[0].blocks[0], reference_ms=(1.0, 1.0)),)
+    return replace(timing, epochs=(Epoch(blocks=blocks, wall_s=1e9),) * len(timing.epochs))
+
+
+@pytest.mark.parametrize(("times", "status"), [(1, Status.PASS), (2, Status.REJECTED)])
+def test_on_a_cpu_a_claim_in_doubt_is_timed_once_more(
+    bench: Bench, times: int, status: Status
+) -> None:
+    found: list[Timing] = []
+
+    def time_mode(*arguments: Any, **options: Any) -> Timing:
+        found.append(measure.time_mode(*arguments, **options))
+        return disturbed(found[-1]) if len(found) <= times else found[-1]
+
+    with mock.patch.object(performance, "time_mode", time_mode):
+        row = bench.judge(model(RIGHT), real_baseline=True)
+    assert row.verdict.status is status, row.verdict
+    assert len(found) == 2
 
 
 #: Reads the judge's orders itself and answers in the worker's place.
