@@ -88,10 +88,18 @@ class Player:
             if trial.weights_seed is not None:
                 state |= self.binding.parameters()
             state = {name: tensor.detach().clone() for name, tensor in state.items()}
-        return Played(
-            results=[self._result(one) for one in live],
-            later=[text_keys(self.finish(one.output)) for one in live] if several else [],
-            state=state,
+            later = [text_keys(self._apart(one.output)) for one in live] if several else []
+            results = [self._result(one) for one in live]
+        return Played(results=results, later=later, state=state)
+
+    def _apart(self, value: Any) -> Any:
+        """`value` as it is handed out; in copies where it shares memory with weights or buffers,
+        for these are put back."""
+        model = self.binding.model
+        own = {_storage(tensor) for tensor in (*model.parameters(), *model.buffers())}
+        return map_tensors(
+            lambda tensor: tensor.clone() if _storage(tensor) in own else tensor,
+            self.finish(value),
         )
 
     def _prepare(self, call: Call, needs: tuple[str, ...] | None, previous: _Live | None) -> _Live:
@@ -143,8 +151,8 @@ class Player:
     def _result(self, one: _Live) -> Result:
         """What is handed out of a call, once the trial is over."""
         result, names = one.result, self.instance.input_names(one.inputs)
-        result.output = text_keys(self.finish(one.output) if one.kept is None else one.kept)
-        result.grads = self.finish(result.grads)
+        result.output = text_keys(self._apart(one.output) if one.kept is None else one.kept)
+        result.grads = self._apart(result.grads)
         result.inputs = {
             path: tensor.detach()
             for name, value in zip(names, one.inputs, strict=True)
@@ -220,6 +228,10 @@ def _restore(tensors: dict[str, torch.Tensor], values: dict[str, torch.Tensor]) 
     for name, value in values.items():
         if name in tensors and once(tensors[name]).shape == value.shape:
             once(tensors[name]).copy_(value)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return torch.Tensor.untyped_storage(tensor).data_ptr()
 
 
 def _varied(tensor: torch.Tensor, seed: int, name: str) -> torch.Tensor:

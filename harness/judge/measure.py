@@ -64,7 +64,7 @@ def time_mode(
     """
     note(f"{mode}: warm-up")
     seconds = WARM_S[device.type] * (WARM_SHARE if warm else share(settings))
-    singly = mode == "backward" and renewal.singly
+    singly = mode in renewal.singly
     about = _warm_up(worker, mode, device, settings, renewal, seconds)
     epochs = Epochs(
         worker=worker,
@@ -145,7 +145,7 @@ def _warm_up(
         calls=WARM_CALLS,
         seconds=seconds,
         mix=renewal.mix,
-        singly=renewal.singly,
+        singly=mode in renewal.singly,
     ).body["answer"]
     with claimed():
         return _About(

@@ -71,7 +71,7 @@ class TimedCalls:
                 got = self._with_inputs(
                     "forward_backward" if paired else mode, message.trees["output"]
                 )
-            both = paired and not self.survey.singly
+            both = paired and "backward" not in self.survey.singly
             self._examine("forward_backward" if both else mode, draw, grad_seed, got)
         finally:
             message.close()

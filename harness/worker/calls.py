@@ -91,7 +91,8 @@ class Side:
         self.model = model
         self.mutates = mutates
         self.binding = binding or Binding.to_itself(model)
-        self._buffers = Buffers.of(model) if restored else Buffers()
+        self._restored = Buffers.of(model) if restored else Buffers()
+        self.buffers = list(model.buffers())
         self._weights = list(model.parameters())
         self.steps = True
 
@@ -121,7 +122,7 @@ class Side:
 
     def prepare(self, mode: str, calls: CallSet) -> Any:
         """What precedes the clock: for `backward`, a fresh forward."""
-        self._buffers.put_back()
+        self._restored.put_back()
         if mode != "backward":
             return None
         return self.forward(calls)

@@ -74,11 +74,10 @@ class Timer(InputSets):
 
     def _wall_ms(self, side: Side, mode: str, ms: float) -> float:
         """Milliseconds of one call by the wall clock. Launches matter for short calls only: of
-        long ones, whose outputs may be large, a single one tells; also of a backward before whose
-        forward there must be no other."""
-        count = max(1, min(WALL_CALLS, math.ceil(WALL_MS / max(ms, WALL_MS / WALL_CALLS))))
-        if self.singly and mode == "backward":
-            count = 1
+        long ones, whose outputs may be large, a single one tells; it has to where no two can be
+        under way at once."""
+        most = 1 if self.singly else WALL_CALLS
+        count = max(1, min(most, math.ceil(WALL_MS / max(ms, WALL_MS / WALL_CALLS))))
         self.refresh()
         return WallMeter().unit(side, mode, self.sets * count).ms / count
 
@@ -218,7 +217,7 @@ class Timer(InputSets):
         that is in the caches. In A/A tests at 0.01 ms a call the candidate was 2.6 to 3.7 % faster,
         since its units come after the reference's more often than after its own.
         """
-        outputs = self.apart(outputs)
+        outputs = self.apart(outputs, side.buffers)
         size, kept = bytes_of(outputs), self.kept
         if side is self.reference:
             if self.instance.device.type != "cpu" or size > KEEP_BYTES:
@@ -280,7 +279,7 @@ class Timer(InputSets):
             if seeded:
                 torch.manual_seed(self.pool.seeds[first])
             returned.append(self.candidate.run(mode, calls, self.candidate.prepare(mode, calls)))
-        return self.apart(self._with_inputs(returned))
+        return self.apart(self._with_inputs(returned), self.candidate.buffers)
 
     def _gone_back(self, mode: str, outputs: list[Any]) -> list[Any]:
         """What a unit returned; of a forward in training with gradients, as far as there are any:

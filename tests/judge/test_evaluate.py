@@ -170,6 +170,32 @@ def get_inputs():
     assert row.modes["backward"].solution_ms is not None
 
 
+def test_what_a_call_returns_may_be_written_over_by_the_next(bench: Bench) -> None:
+    """As by a model that returns its running mean."""
+    problem = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(64))
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.mean.copy_(x.mean(dim=0))
+        return 2 * x, self.mean
+
+
+def get_inputs():
+    return [torch.randn(8, 64)]
+"""
+    solution = problem.replace("Model(", "ModelNew(").partition("def get_inputs")[0]
+    is_row(bench.judge(solution, problem), Status.PASS, Phase.DONE, "^$")
+    stale = solution.replace("2 * x, self.mean", "2 * x, torch.zeros(64)")
+    is_row(bench.judge(stale, problem), Status.WRONG_OUTPUT, Phase.FORWARD, r"output\[1\]")
+
+
 def test_a_right_solution_passes_with_every_column_measured(bench: Bench) -> None:
     row = bench.judge(model(RIGHT), real_baseline=True, **ALL)
     is_row(row, Status.PASS, Phase.DONE, "^$")
