@@ -18,7 +18,7 @@ from harness.buffers import Buffers
 from harness.draws import generator, grad_outputs, surroundings
 from harness.encoding import text_keys
 from harness.problem import Instance
-from harness.trees import inexact, map_tensors, once, walk_tensors
+from harness.trees import dense, inexact, map_tensors, once, walk_tensors
 from harness.trial import Call, Played, Result, Trial
 
 
@@ -98,7 +98,7 @@ class Player:
         model = self.binding.model
         own = {_storage(tensor) for tensor in (*model.parameters(), *model.buffers())}
         return map_tensors(
-            lambda tensor: tensor.clone() if _storage(tensor) in own else tensor,
+            lambda t: t.clone() if dense(t) and _storage(t) in own else t,
             self.finish(value),
         )
 
