@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import torch
 
-from harness.trees import once
+from harness.trees import dense, once
 
 
 @dataclass(frozen=True, kw_only=True)
 class Buffers:
-    """`kept`: for each buffer of a model its module, its name there, the tensor, its values."""
+    """`kept`: for each dense buffer of a model its module, its name there, the tensor, its values.
+    Nothing writes into one that is sparse."""
 
     kept: tuple[tuple[torch.nn.Module, str, torch.Tensor, torch.Tensor], ...] = ()
 
@@ -23,6 +24,7 @@ class Buffers:
                 (module, name, tensor, once(tensor).detach().clone())
                 for module in model.modules()
                 for name, tensor in module.named_buffers(recurse=False)
+                if dense(tensor)
             )
         )
 

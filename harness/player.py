@@ -96,7 +96,8 @@ class Player:
         """`value` as it is handed out; in copies where it shares memory with weights or buffers,
         for these are put back."""
         model = self.binding.model
-        own = {_storage(tensor) for tensor in (*model.parameters(), *model.buffers())}
+        tensors = (*model.parameters(), *model.buffers())
+        own = {_storage(tensor) for tensor in tensors if dense(tensor)}
         return map_tensors(
             lambda t: t.clone() if dense(t) and _storage(t) in own else t,
             self.finish(value),

@@ -234,20 +234,27 @@ def _uninitialised(reference: Reference) -> list[str]:
 
 
 def _depends_on_calls_before(reference: Reference, rules: Rules, draw: Draw) -> bool:
-    """Whether a second call gives something else, because of what the first left in buffers.
+    """Whether a later call gives something else, because of what those before left in buffers.
 
     By the least difference, where the reference is otherwise exact: a state may converge, and
     timed calls have another one than the judge's.
     """
-    trial = Trial(calls=(Call(draw=draw), Call(draw=draw)))
+    other = Draw(seed=2)
+    # Two draws in turn, for a state may only grow, as a running maximum does.
+    trial = Trial(calls=tuple(Call(draw=one) for one in (draw, other, draw, other)))
     before = {name: tensor.clone() for name, tensor in reference.binding.buffers().items()}
     played = reference.play(trial)
     if all(torch.equal(tensor, before[name]) for name, tensor in played.state.items()):
         return False
-    first, second = played.results
-    alone = Played(results=[first, reference.call(draw)])
-    exact = rules.spread(alone) == 0
-    return rules.spread(played) > 0 if exact else _differ(rules, second.output, first.output)
+    first, _, *later = played.results
+    alone = [first, reference.call(other)]
+    exact = rules.spread(Played(results=[first, reference.call(draw)])) == 0
+    return any(
+        rules.spread(Played(results=[was, now])) > 0
+        if exact
+        else _differ(rules, now.output, was.output)
+        for was, now in zip(alone, later, strict=True)
+    )
 
 
 def _overwrites(reference: Reference, rules: Rules, draw: Draw) -> bool:

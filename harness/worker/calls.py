@@ -92,7 +92,7 @@ class Side:
         self.mutates = mutates
         self.binding = binding or Binding.to_itself(model)
         self._restored = Buffers.of(model) if restored else Buffers()
-        self.buffers = list(model.buffers())
+        self.buffers = [tensor for tensor in model.buffers() if dense(tensor)]
         self._weights = list(model.parameters())
         self.steps = True
 

@@ -170,6 +170,43 @@ def get_inputs():
     assert row.modes["backward"].solution_ms is not None
 
 
+#: Buffers of other kinds than plain arrays that stay what they are: the first values, a call.
+BUFFERS = {
+    "sparse": ("torch.eye(8).to_sparse()", "torch.sparse.mm(self.kept, x)"),
+    "compressed": ("torch.eye(8).to_sparse_csr()", "self.kept @ x"),
+    "expanded": ("torch.rand(1).expand(64)", "x * self.kept"),
+    "only grows": ("torch.ones(())", "x / self.kept.copy_(self.kept.maximum(x.detach().max()))"),
+}
+
+
+@pytest.mark.parametrize(("first", "call"), BUFFERS.values(), ids=BUFFERS.keys())
+def test_a_reference_passes_as_its_own_solution_whatever_its_buffers(
+    bench: Bench, first: str, call: str
+) -> None:
+    problem = f"""
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", {first})
+
+    def forward(self, x):
+        return {call}
+
+
+def get_inputs():
+    return [torch.randn(8, 64)]
+"""
+    solution = problem.replace("Model(", "ModelNew(").partition("def get_inputs")[0]
+    row = bench.judge(solution, problem, modes=("forward", "backward"))
+    is_row(row, Status.PASS, Phase.DONE, "^$")
+    dense = solution.replace(first, "torch.zeros(8, 8)").replace("torch.sparse.mm", "torch.mm")
+    if "sparse" in first:  # the values of which are then a solution's to lay out
+        is_row(bench.judge(dense, problem), Status.PASS, Phase.DONE, "^$")
+
+
 def test_what_a_call_returns_may_be_written_over_by_the_next(bench: Bench) -> None:
     """As by a model that returns its running mean."""
     problem = """
