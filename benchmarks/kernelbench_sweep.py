@@ -7,6 +7,8 @@ exhausted memory or a hang of one problem ends that problem only; `--resume` goe
 CSV that is there. What is asked of each: load, make the model, draw inputs, forward, forward
 again from the same seed (is it deterministic), backward where it can be. With `--lint`, mutants
 of the reference too; with `--self-check`, the whole evaluation with the reference as solution.
+`--jobs` examines several problems at once: not for a self-check that times. What a device has no
+room for beside others is examined again alone.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -53,19 +57,19 @@ def main(arguments: list[str]) -> int:
     chosen = list(known.items())[options.start :: options.every]
     done = _read(options.output) if options.resume else []
     names = {line["problem"] for line in done}
+    left = [(name, path) for name, path in chosen if name not in names]
     with options.output.open("a" if done else "w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         if not done:
             writer.writeheader()
-        for name, path in chosen:
-            if name in names:
-                continue
-            line = _in_a_process(name, path, options)
+        for line in _lines(left, options):
             writer.writerow(line)
             file.flush()
             done.append(line)
-            print(f"{len(done):4} {name}: {line['outcome']} {line['lint']} {line['self_check']}")
+            name, outcome = line["problem"], line["outcome"]
+            print(f"{len(done):4} {name}: {outcome} {line['lint']} {line['self_check']}")
             sys.stdout.flush()
+    done.sort(key=lambda line: list(known).index(line["problem"]))
     text = _markdown(done, options)
     options.output.with_suffix(".md").write_text(text, encoding="utf-8")
     return 0 if all(line["outcome"] == "ok" for line in done) else 1
@@ -81,6 +85,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--lint", action="store_true", help="mutants of each reference as well")
     parser.add_argument("--self-check", action="store_true", help="evaluate each against itself")
     parser.add_argument("--config", help="preset of the self-check")
+    parser.add_argument("--jobs", type=int, default=1, help="problems at once")
     parser.add_argument("--time-limit", type=float, default=120.0, help="seconds a problem")
     parser.add_argument("--start", type=int, default=0, help="first problem, from 0")
     parser.add_argument("--every", type=int, default=1, help="take every Nth: a sample, a shard")
@@ -98,6 +103,22 @@ def _read(path: Path) -> list[dict[str, Any]]:
         return []
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+def _lines(
+    problems: list[tuple[str, Path]], options: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
+    """The line of each problem, as it is known."""
+    crowded: list[tuple[str, Path]] = []
+    with ThreadPoolExecutor(options.jobs) as pool:
+        tasks = {pool.submit(_in_a_process, *one, options): one for one in problems}
+        for task in as_completed(tasks):
+            if task.result()["outcome"] == "out_of_memory" and options.jobs > 1:
+                crowded.append(tasks[task])
+            else:
+                yield task.result()
+    for one in crowded:
+        yield _in_a_process(*one, options)
 
 
 # --- one problem ----------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -52,6 +54,7 @@ class Judge:
     def evaluate(self, problem: str | Path, solution: str | Path) -> Row:
         """Judge one solution of one problem; both by name or by path.
 
+        For what a program wrote use `evaluate_text`: its `cuda` would be the solution of that name.
         A reward should come from `row.flat()`, which leaves out every speedup that the verdict
         does not credit. Raises `errors.RequestError` for an unknown name, `errors.MachineError`
         where this machine cannot do it; whatever the solution does wrong is a verdict.
@@ -64,6 +67,18 @@ class Judge:
             fresh=True,
         )
         return run.execute(request, _Silent(), self._opened)[0]
+
+    def evaluate_text(self, problem: str | Path, text: str) -> Row:
+        """Judge a solution's source, or the raw answer of a model that holds it in a fenced block.
+
+        The row's solution is `answer_` and the start of the text's SHA-256. Raises as `evaluate`.
+        """
+        data = text.encode("utf-8", "replace")
+        name = f"answer_{hashlib.sha256(data).hexdigest()[:12]}"
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, f"{name}.md")
+            file.write_bytes(data)
+            return self.evaluate(problem, file)
 
     def close(self) -> None:
         """Let go of the problem that is open."""
@@ -82,12 +97,13 @@ def evaluate(
         return judge.evaluate(problem, solution)
 
 
-def compare(files: Sequence[str | Path]) -> Comparison:
-    """Results files side by side, as `run_eval.py compare` has them: `sides`, `entries` (the outer
-    join), `differences`, `means` (geometric, over what all sides have) and `pairs` (two runs on
-    one device: what got slower or faster). Raises `errors.RequestError` for what is no results
-    file, or where all are empty."""
-    return comparison.read([Path(file) for file in files])
+def compare(files: str | Path | Sequence[str | Path]) -> Comparison:
+    """Results files, or one, side by side, as `run_eval.py compare` has them: `sides`, `entries`
+    (the outer join), `differences`, `means` (geometric, over what all sides have) and `pairs` (two
+    runs on one device: what got slower or faster). Raises `errors.RequestError` for what is no
+    results file, or where all are empty."""
+    named = [files] if isinstance(files, str | Path) else files
+    return comparison.read([Path(file) for file in named])
 
 
 def read(file: str | Path) -> list[Row]:

@@ -70,3 +70,16 @@ def add_files(parser: argparse.ArgumentParser, nargs: str = "+", note: str = "")
     """Results files."""
     text = f"results files{note}"
     parser.add_argument("files", type=Path, nargs=nargs, metavar="FILE.csv", help=text)
+
+
+def add_filter(parser: argparse.ArgumentParser) -> None:
+    """Which rows of results files count."""
+    for name in ("problem", "dtype"):
+        text = f"rows of this {name} alone, or of several: A,B"
+        parser.add_argument(f"--{name}", metavar="NAME", help=text)
+
+
+def filter_of(options: argparse.Namespace) -> dict[str, list[str]]:
+    """Column -> the values that were asked for."""
+    asked = {name: getattr(options, name) for name in ("problem", "dtype")}
+    return {name: text.split(",") for name, text in asked.items() if text is not None}

@@ -155,7 +155,7 @@ def _facts(row: PlainRow) -> list[tuple[str, str]]:
         ("peak memory, inference (solution / reference)", peaks["inference"]),
         ("peak memory, training (solution / reference)", peaks["training"]),
         ("error over eager's, against float64", f"{ratio:.3g}" if is_number(ratio) else NOTHING),
-        ("GPU time in its own kernels", f"{share:.0%}" if is_number(share) else NOTHING),
+        ("time in its own kernels", f"{share:.0%}" if is_number(share) else NOTHING),
         ("build", f"{build:.1f} s" if is_number(build) else NOTHING),
         ("evaluation", f"{total:.1f} s" if is_number(total) else NOTHING),
         ("measured", one_line(str(row["time"]))),

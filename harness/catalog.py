@@ -13,7 +13,7 @@ from harness.records import Problem, Solution
 from harness.source import read_problem, read_solution
 
 _LEVEL = re.compile(r"level_?(\d+)")  # the folder of a suite's level, as KernelBench has them
-_NUMBER = re.compile(r"(\d+)(?:_|$)")  # that a problem's stem begins with
+_NUMBER = re.compile(r"(\d+)(?![^\W_])")  # that a problem's stem begins with, no `3D`
 #: A sample in a folder of generations: level, problem, sample.
 _SAMPLE = re.compile(r"level_\d+_problem_\d+_sample_(\d+)(_kernel)?")
 SUFFIXES = (".py", ".txt", ".md")  # of solutions; `.py` is taken whole, the others are answers
@@ -32,12 +32,12 @@ def find_problems(folder: Path) -> dict[str, Path]:
     for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name[0] not in "_."]
         files += [Path(parent, n) for n in names if n.endswith(".py") and n[0] not in "_."]
-    stems = Counter(_short_name(file) for file in files)
+    stems = Counter(short_name(file) for file in files)
     return dict(
         sorted(
             (
-                _short_name(f)
-                if stems[_short_name(f)] == 1
+                short_name(f)
+                if stems[short_name(f)] == 1
                 else f.relative_to(folder).with_suffix("").as_posix(),
                 f,
             )
@@ -46,7 +46,8 @@ def find_problems(folder: Path) -> dict[str, Path]:
     )
 
 
-def _short_name(file: Path) -> str:
+def short_name(file: Path) -> str:
+    """What a problem in that file is called, wherever its folder lies."""
     level = _LEVEL.fullmatch(file.absolute().parent.name)
     return f"level{level[1]}/{file.stem}" if level else file.stem
 
@@ -77,7 +78,7 @@ def find_problem(name_or_path: str | Path, folder: Path) -> tuple[str, Path]:
     is_file = os.path.isfile(name_or_path)
     known = {} if is_file and not folder.is_dir() else find_problems(folder)
     name, path = _choose(str(name_or_path), known, folder, "problem")
-    return (name if name in known else _short_name(path)), path
+    return (name if name in known else short_name(path)), path
 
 
 def load_problem(name_or_path: str | Path, folder: Path) -> Problem:

@@ -56,7 +56,8 @@ def _run(arguments: list[str]) -> int:
         terminal.tell(f"error: {error}")
         return error.exit_status
     except KeyboardInterrupt:
-        terminal.tell("interrupted; the rows so far are kept")
+        kept = "; the rows so far are kept" if name == "evaluate" else ""
+        terminal.tell(f"interrupted{kept}")
         return EXIT_INTERRUPTED
 
 
@@ -148,18 +149,22 @@ def _print_tables(rows: list[Row]) -> None:
 
 
 def _shown(name: str) -> Callable[[list[str]], int]:
-    """A command of commands.py, its outcome printed: a text as it is, else rendered."""
+    """A command of commands.py, its outcomes printed as they come: a text as it is, else
+    rendered."""
 
     def run_it(arguments: list[str]) -> int:
         from harness import commands
 
+        worst = 0
         with terminal.warnings_to(lambda text: terminal.tell(f"warning: {text}")):
-            shown, status = commands.COMMANDS[name](arguments)
-        if isinstance(shown, str):
-            terminal.say(shown)
-        else:
-            terminal.show(shown)
-        return status
+            outcome = commands.COMMANDS[name](arguments)
+            for shown, status in [outcome] if isinstance(outcome, tuple) else outcome:
+                if isinstance(shown, str):
+                    terminal.say(shown)
+                else:
+                    terminal.show(shown)
+                worst = max(worst, status)
+        return worst
 
     return run_it
 

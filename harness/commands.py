@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rich.text import Text
@@ -25,7 +25,7 @@ from harness import (
     scaffold,
     suites,
 )
-from harness.arguments import add_files, add_places, parser_of
+from harness.arguments import add_files, add_filter, add_places, filter_of, parser_of
 from harness.errors import MachineError, RequestError
 from harness.findings import State
 from harness.report import one_line
@@ -39,6 +39,7 @@ def compare(arguments: list[str]) -> Outcome:
         "Results files side by side: across devices, or two runs on one device.",
     )
     add_files(parser)
+    add_filter(parser)
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="one JSON object on standard output")
     how.add_argument("--markdown", action="store_true", help="for a README or a pull request")
@@ -49,7 +50,7 @@ def compare(arguments: list[str]) -> Outcome:
         "beyond its interval or is no longer credited",
     )
     options = parser.parse_args(arguments)
-    found = comparison.read(options.files)
+    found = comparison.read(options.files, filter_of(options))
     if options.fail_on_regression and not any(pair.compared for pair in found.pairs):
         raise RequestError(
             "--fail-on-regression needs two files with rows of the same problem, solution, size "
@@ -87,8 +88,9 @@ def examine(arguments: list[str]) -> Outcome:
     return text.append(verdict), 0 if fine else MachineError.exit_status
 
 
-def lint(arguments: list[str]) -> Outcome:
-    """Which problems are fit to judge by; exit status 1 where one is not."""
+def lint(arguments: list[str]) -> Iterator[Outcome]:
+    """Which problems are fit to judge by, each as soon as it is known: many take hours. Exit status
+    1 for one that is not."""
     parser = parser_of(
         "lint",
         "Is a problem fit to judge by? Mutants of its reference (zeros, an input "
@@ -99,7 +101,9 @@ def lint(arguments: list[str]) -> Outcome:
     what.add_argument("--problem", help="a problem's name, or the path of a problem file")
     what.add_argument("--all", action="store_true", help="every problem")
     add_places(parser, solutions=False)
-    parser.add_argument("--size", help="auto (smoke where there is one), full, or another size")
+    parser.add_argument(
+        "--size", help="auto (smoke where there is one), full, fit, another size, or constants"
+    )
     parser.add_argument("--device", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--dtype", help="float32, float16, bfloat16 or float64")
     parser.add_argument("--config", type=Path, help="a preset (YAML)")
@@ -111,9 +115,13 @@ def lint(arguments: list[str]) -> Outcome:
     names = [options.problem] if options.problem else sorted(known)
     if not names:
         raise RequestError(f"no problem files in {options.problem_dir}")
-    found = fitness.examine(names, options.problem_dir, settings)
-    fit = all(one.fit(strict=options.strict) for one in found)
-    return fitness.screen(found, strict=options.strict), 0 if fit else 1
+    found = []
+    for one in fitness.examine(names, options.problem_dir, settings):
+        found.append(one)
+        fit = one.fit(strict=options.strict)
+        yield fitness.screen(one, strict=options.strict), 0 if fit else 1
+    if (legend := fitness.legend(found)) is not None:
+        yield legend, 0
 
 
 def new(arguments: list[str]) -> Outcome:
@@ -145,7 +153,7 @@ def new(arguments: list[str]) -> Outcome:
     return f"wrote {path}: look for TODO\nthen: python run_eval.py {shlex.join(then)}", 0
 
 
-COMMANDS: dict[str, Callable[[list[str]], Outcome]] = {
+COMMANDS: dict[str, Callable[[list[str]], Outcome | Iterator[Outcome]]] = {
     "compare": compare,
     "doctor": examine,
     "lint": lint,

@@ -7,16 +7,19 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
 from rich.console import RenderableType
 
-from harness import ROOT, config, explain, files, page, recompute, report_profile, run
-from harness.arguments import Once, add_files, add_places, parser_of
+from harness import ROOT, config, explain, files, fit, page, picture, recompute, report_profile, run
+from harness.arguments import Once, add_files, add_filter, add_places, filter_of, parser_of
 from harness.errors import MachineError, RequestError
 from harness.judge import profiling
 from harness.judge.profiling import Profile
 from harness.judge.subject import Subject
 
 Outcome = tuple[RenderableType, int]  # what to show, exit status
+#: Of a report: results files -> its text.
+FORMATS = {"html": page.html, "markdown": page.markdown, "svg": picture.svg}
 
 
 def show(arguments: list[str]) -> Outcome:
@@ -24,22 +27,23 @@ def show(arguments: list[str]) -> Outcome:
     parser = parser_of(
         "report",
         "Results as one HTML file that needs nothing else: leaderboards, a roofline, raw samples, "
-        "logs. Raw samples and logs are taken from raw/ and logs/ beside each file.",
+        "logs. Raw samples and logs are taken from raw/ and logs/ beside each file. Or as tables "
+        "in Markdown, or the speedups as a picture, for a README.",
     )
     add_files(parser)
-    parser.add_argument("--format", choices=("html", "markdown"), default="html")
+    add_filter(parser)
+    parser.add_argument("--format", choices=tuple(FORMATS), default="html")
     parser.add_argument(
         "--output", type=Path, help="the file to write; Markdown goes to standard output without it"
     )
     options = parser.parse_args(arguments)
-    markdown = options.format == "markdown"
-    if options.output is None and not markdown:
-        raise RequestError("name the file to write with --output FILE.html")
+    if options.output is None and options.format != "markdown":
+        raise RequestError(f"name the file to write with --output FILE.{options.format}")
     if options.output is not None and options.output.is_dir():
         raise RequestError(f"{options.output} is a folder: name a file in it with --output")
     if options.output and options.output.resolve() in [file.resolve() for file in options.files]:
         raise RequestError(f"{options.output} holds the results: name another file with --output")
-    text = page.markdown(options.files) if markdown else page.html(options.files)
+    text = FORMATS[options.format](options.files, filter_of(options))
     if options.output is None:
         return text, 0
     try:
@@ -67,7 +71,7 @@ def tell(arguments: list[str]) -> Outcome:
         paths,
         options.problem,
         options.solution,
-        size=None if options.size == "auto" else options.size,
+        size=None if options.size in ("auto", fit.FIT) else options.size,
         dtype=options.dtype,
     )
     profile = _profile(options, None) if options.profile else None
@@ -138,7 +142,13 @@ def _profile(options: argparse.Namespace, mode: str | None) -> Profile:
         raise job.fault
     context = run.make_context(request)
     run.require(context, [job])
-    size = run.size_of(request.settings, context, job)
+    size = fit.settled(
+        run.size_of(request.settings, context, job),
+        job.problem.source,
+        job.problem.path,
+        dtype=getattr(torch, request.settings.dtype),
+        device=context.device.torch,
+    )
     subject = Subject(problem=job.problem, size=size)
     return profiling.take(context, subject, job.solutions[0], mode)
 

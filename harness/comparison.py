@@ -13,7 +13,7 @@ import math
 import os
 import statistics
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +29,9 @@ from harness.wording import counted
 
 #: Of each mode, what plain data states for a side.
 JSON_FIELDS = ("speedup", "low", "high", "reference_ms", "solution_ms", "limit_fraction")
+
+
+Only = Mapping[str, Collection[str]]
 
 
 class Key(NamedTuple):
@@ -81,8 +84,11 @@ class Comparison:
     notes: tuple[str, ...] = ()
 
 
-def read(paths: Sequence[Path]) -> Comparison:
-    """Compare results files. Raises `RequestError` where a file is none, or all are empty."""
+def read(paths: Sequence[Path], only: Only | None = None) -> Comparison:
+    """Compare results files; `only`: column -> the values of which rows count.
+
+    Raises `RequestError` where a file is none, or no rows are left.
+    """
     frames: dict[Path, pd.DataFrame] = {}
     notes = []
     for path in paths:
@@ -90,6 +96,11 @@ def read(paths: Sequence[Path]) -> Comparison:
             notes.append(f"{path} was named twice: taken once")
         else:
             frames[path] = results.read(path)
+            for column, values in (only or {}).items():
+                frames[path] = frames[path][frames[path][column].isin(values)]
+    if only and all(frame.empty for frame in frames.values()):
+        asked = " and ".join(f"{column} {', '.join(values)}" for column, values in only.items())
+        raise RequestError(f"no rows of {asked} in {', '.join(map(str, frames))}")
     names = [path.name for path in frames]
     texts = {path: path.name if names.count(path.name) == 1 else str(path) for path in frames}
     return compare([(texts[path], frame) for path, frame in frames.items()], notes)

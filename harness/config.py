@@ -163,9 +163,26 @@ class Settings:
     @property
     def digest(self) -> str:
         """12 hex digits over every field that bears on results (see `NOT_IN_DIGEST`)."""
+        return hashlib.sha256(json.dumps(self._kept, sort_keys=True).encode()).hexdigest()[:12]
+
+    @property
+    def told(self) -> str:
+        """What of that is not as by default: `trials=3 modes=forward`; `default` where all is."""
+        usual = {field.name: field.default for field in dataclasses.fields(self)}
+        changed = {k: v for k, v in self._kept.items() if v != usual[k]}
+        return " ".join(f"{key}={_text(value)}" for key, value in changed.items()) or "default"
+
+    @property
+    def _kept(self) -> dict[str, object]:
         fields = dataclasses.asdict(self)
-        kept = {key: value for key, value in fields.items() if key not in NOT_IN_DIGEST}
-        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
+        return {key: value for key, value in fields.items() if key not in NOT_IN_DIGEST}
+
+
+def _text(value: object) -> str:
+    """A setting's value, as a preset states it but for lists: `a,b`."""
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 KEYS = tuple(field.name for field in dataclasses.fields(Settings))

@@ -255,11 +255,13 @@ def _fault(work: Work) -> ProblemError | None:
 
 def _fit(work: Work) -> None:
     """Work the size out, where it is to fit the device."""
-    if _fault(work) or work.size != fit.FIT:
+    if _fault(work):
         return
     found, context = work.job.problem, work.context
     dtype: torch.dtype = getattr(torch, context.settings.dtype)
     try:
-        work.size = fit.fitted(found.source, found.path, dtype=dtype, device=context.device.torch)
+        work.size = fit.settled(
+            work.size, found.source, found.path, dtype=dtype, device=context.device.torch
+        )
     except ProblemError as error:
         work.fault = error

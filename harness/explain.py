@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from harness import boards, comparison, meanings, plots, report_profile
+from harness import boards, catalog, comparison, meanings, plots, report_profile
 from harness.errors import RequestError
 from harness.judge.profiling import Profile
 from harness.records import MODES, Status
@@ -46,15 +46,13 @@ def find(
     size: str | None = None,
     dtype: str | None = None,
 ) -> PlainRow:
-    """The newest row of a solution. Raises `RequestError` where there is none."""
-    names = {solution, Path(solution).stem}
-    problems = {problem, Path(problem).stem}
-    rows = [
-        row
-        for side in (comparison.read(paths).sides if paths else ())
-        for row in side.rows
-        if row["problem"] in problems
-    ]
+    """The newest row of a solution; both are named as an evaluation names them, or by their file.
+    Raises `RequestError` where there is none."""
+    rows = _of_problem(
+        problem, [r for s in (comparison.read(paths).sides if paths else ()) for r in s.rows]
+    )
+    stem = Path(solution).stem
+    names = {solution, stem, f"sample_{catalog.sample_of(stem)}"}
     found = [
         row
         for row in rows
@@ -74,6 +72,19 @@ def find(
     return max(found, key=lambda row: str(row["time"] or ""))
 
 
+def _of_problem(asked: str, rows: Sequence[PlainRow]) -> list[PlainRow]:
+    """The rows of a problem: `level1/94_MSELoss`, its file, or the stem alone where no other level
+    has it. Raises `RequestError` where several have."""
+    file = Path(asked)
+    there = {str(row["problem"]) for row in rows}
+    wanted = there & {asked, file.stem, catalog.short_name(file)}
+    wanted = wanted or {name for name in there if name.rpartition("/")[2] == asked}
+    if len(wanted) > 1:
+        listed = ", ".join(map(one_line, sorted(wanted)))
+        raise RequestError(f"several problems are called {asked}: name one of {listed}")
+    return [row for row in rows if row["problem"] in wanted]
+
+
 # --- the story ----------------------------------------------------------------------------------
 
 
@@ -87,9 +98,9 @@ def story(row: PlainRow, folders: Sequence[Path], profile: Profile | None = None
     found = boards.log_file(row, folders)
     log = found.read_text(encoding="utf-8", errors="replace") if found else ""
     wrong = status in (Status.WRONG_OUTPUT.value, Status.WRONG_GRADIENT.value)
-    names = ("problem", "solution", "size", "dtype", "device_name", "time", "solution_digest")
+    names = ("problem", "solution", "size", "dtype", "device_name", "time", "settings")
     return {
-        **{name: row[name] for name in names},
+        **{name: row[name] for name in (*names, "solution_digest")},
         "status": status,
         "phase": row["phase"],
         "means": means,
@@ -145,18 +156,16 @@ def _bounds(row: PlainRow) -> Iterator[str]:
         what = {"memory": "memory bandwidth", "compute": "matrix arithmetic"}.get(
             str(row[f"{mode}_bound"]), "memory bandwidth or matrix arithmetic"
         )
-        for flag in ("host_bound", "launch_bound"):
-            if f"{mode}:{flag}" in flags:
-                yield f"{name}: by the host: {meanings.FLAGS[flag]}"
-                break
+        host = [flag for flag in ("host_bound", "launch_bound") if f"{mode}:{flag}" in flags]
+        if fraction >= NEAR_LIMIT:  # of the device's time: the host can be slower all the same
+            yield f"{name}: by {what}, at {fraction:.0%} of what this device can do"
+        elif host:
+            yield f"{name}: by the host: {meanings.FLAGS[host[0]]}"
         else:
-            if fraction >= NEAR_LIMIT:
-                yield f"{name}: by {what}, at {fraction:.0%} of what this device can do"
-            else:
-                yield (
-                    f"{name}: {what} alone would take {fraction:.0%} of its time; the rest is "
-                    "more traffic than needed, too little of it at once, or waiting"
-                )
+            yield (
+                f"{name}: {what} alone would take {fraction:.0%} of its time; the rest is "
+                "more traffic than needed, too little of it at once, or waiting"
+            )
 
 
 def _next(row: PlainRow) -> Iterator[str]:
@@ -168,7 +177,7 @@ def _next(row: PlainRow) -> Iterator[str]:
         row[n] for n in ("own_share", "training_peak_mib", "reference_training_peak_mib")
     )
     if is_number(share) and 0 < share < NEAR_LIMIT:
-        yield f"{1 - share:.0%} of the GPU's time is in PyTorch's kernels: fuse them as well"
+        yield f"{1 - share:.0%} of the time is in PyTorch's kernels: fuse them as well"
     if is_number(own) and is_number(reference) and own > 1.05 * reference:
         yield "it needs more memory than the reference: look for copies and saved intermediates"
     slowest = min(
@@ -180,15 +189,11 @@ def _next(row: PlainRow) -> Iterator[str]:
     name = MODE_NAMES.get(mode, mode)
     if fraction >= NEAR_LIMIT:
         yield "every mode is near its limit: only less work would help (fuse, or a smaller dtype)"
-    elif str(row[f"{mode}_bound"]) == "compute":
-        yield f"{name} is furthest from its limit: tensor cores, larger tiles, pipelined loads"
-    elif fraction < FAR_FROM_LIMIT:
-        yield (
-            f"{name} is furthest from its limit: read each input once, 16 bytes a thread, "
-            "neighbours together; count its kernels with `profile`"
-        )
     else:
-        yield f"{name} is furthest from its limit: more bytes in flight (unroll, larger loads)"
+        how = "far" if fraction < FAR_FROM_LIMIT else "near"
+        how = "compute" if row[f"{mode}_bound"] == "compute" else how
+        advice = (meanings.ON_GPU if row["cuda"] else meanings.ON_CPU)[how]
+        yield f"{name} is furthest from its limit: {advice}"
 
 
 # --- for a person -------------------------------------------------------------------------------
@@ -206,6 +211,8 @@ def screen(told: dict[str, Any], profile: Profile | None = None) -> RenderableTy
     ]
     if told["message"]:
         lines.append((f"  {told['message']}", ""))
+    if told["settings"] not in (None, "default"):
+        lines.append((f"  settings: {told['settings']}", ""))
     lines += _section("log", told["log_lines"], told["log"])
     lines += _section("times", [_told(m, f) for m, f in told["modes"].items()])
     lines += _section("bound", told["bound"])

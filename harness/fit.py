@@ -88,6 +88,11 @@ def fitted(
     return scale.find()
 
 
+def settled(size: str, source: str, path: str, *, dtype: torch.dtype, device: torch.device) -> str:
+    """`size`, or what fits where that is asked for. Raises as `fitted` does."""
+    return size if size != FIT else fitted(source, path, dtype=dtype, device=device)
+
+
 @dataclass(kw_only=True)
 class _Scale:
     """The search: `chosen` are the constants set so far, at `cost`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,14 +16,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness import catalog, problem
+from harness import catalog, constants, fit
 from harness.config import Settings
-from harness.errors import ProblemError, RequestError
+from harness.errors import ProblemError
 from harness.judge import device, lint
 from harness.judge.outcomes import DOUBTFUL, MEANING, Finding, Outcome
 from harness.judge.reference import Reference, settle_heap
 from harness.problem import Instance
+from harness.records import Problem
 from harness.report import one_line
+from harness.source import read_problem
 from harness.wording import counted
 
 SIZE = "smoke"  # where a problem has it: large enough for means to average out
@@ -44,51 +46,58 @@ class Fitness:
         return not self.fault and not any(f.outcome in bad for f in self.findings)
 
 
-def examine(names: Iterable[str], folder: Path, settings: Settings) -> list[Fitness]:
-    """The fitness of problems, by name or path. Raises `RequestError`, `MachineError`."""
+def examine(names: Iterable[str], folder: Path, settings: Settings) -> Iterator[Fitness]:
+    """The fitness of problems, by name or path, each as soon as it is known. Raises `RequestError`,
+    `MachineError`."""
     chosen = device.choose(settings.device)
     try:
-        return [_examine(name, folder, settings, chosen.torch) for name in names]
+        for name in names:
+            yield _examine(name, folder, settings, chosen.torch)
     finally:
         gc.unfreeze()  # what `settle_heap` froze: this process may be somebody's own
 
 
 def _examine(name: str, folder: Path, settings: Settings, where: torch.device) -> Fitness:
     settle_heap()
-    known = catalog.load_problem(name, folder)
+    called, path = catalog.find_problem(name, folder)
     size = settings.size
     try:
-        sizes = problem.sizes(known.source, known.path)
-        if size == "auto":
-            size = SIZE if SIZE in sizes else problem.FULL
-        if size not in sizes:
-            raise RequestError(f"{known.path} has no size {size!r}; it has {', '.join(sizes)}")
+        known = read_problem(called, path)
+        dtype: torch.dtype = getattr(torch, settings.dtype)
+        size = _size(size, known, dtype, where)
         instance = Instance(
-            source=known.source,
-            path=known.path,
-            size=size,
-            dtype=getattr(torch, settings.dtype),
-            device=where,
+            source=known.source, path=known.path, size=size, dtype=dtype, device=where
         )
         findings = lint.lint(Reference(instance, weights_seed=1), settings)
     except ProblemError as error:
-        return Fitness(problem=known.name, size=size, fault=str(error))
+        return Fitness(problem=called, size=size, fault=str(error))
     except torch.OutOfMemoryError:
         text = "the reference and its float64 oracle do not fit the device; use a smaller --size"
-        return Fitness(problem=known.name, size=size, fault=text)
-    return Fitness(problem=known.name, size=size, findings=tuple(findings))
+        return Fitness(problem=called, size=size, fault=text)
+    return Fitness(problem=called, size=size, findings=tuple(findings))
 
 
-def screen(found: list[Fitness], *, strict: bool) -> RenderableType:
-    """One line a problem; the mutants that were not simply caught; what their outcomes mean."""
-    parts: list[RenderableType] = []
-    for fitness in found:
-        parts.append(Text(_line(fitness, strict=strict)))
-        if any(finding.outcome in MEANING for finding in fitness.findings):
-            parts.append(_table(fitness))
+def _size(asked: str, known: Problem, dtype: torch.dtype, where: torch.device) -> str:
+    """The size to examine it at. Raises `ProblemError`, or `RequestError` for one that it lacks."""
+    if asked == "auto":
+        return SIZE if SIZE in constants.sizes(known.source, known.path) else constants.FULL
+    size = fit.settled(asked, known.source, known.path, dtype=dtype, device=where)
+    constants.at_size(known.source, known.path, size)
+    return size
+
+
+def screen(fitness: Fitness, *, strict: bool) -> RenderableType:
+    """One line for a problem, and the mutants that were not simply caught."""
+    line = Text(_line(fitness, strict=strict))
+    told = any(finding.outcome in MEANING for finding in fitness.findings)
+    return Group(line, _table(fitness)) if told else line
+
+
+def legend(found: Iterable[Fitness]) -> RenderableType | None:
+    """What the outcomes that were told mean."""
     met = {finding.outcome for fitness in found for finding in fitness.findings}
-    legend = [Text(f"{o.value}: {text}") for o, text in MEANING.items() if o in met]
-    return Group(*parts, *([Text("")] if legend else []), *legend)
+    lines = [Text(f"{o.value}: {text}") for o, text in MEANING.items() if o in met]
+    return Group(Text(""), *lines) if lines else None
 
 
 def _line(fitness: Fitness, *, strict: bool) -> str:
@@ -102,9 +111,8 @@ def _line(fitness: Fitness, *, strict: bool) -> str:
 
 
 def _table(fitness: Fitness) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 2))
-    for header in ("mutant", "judged on"):
-        table.add_column(header, overflow="fold")
+    table = Table(box=None, padding=(0, 0, 0, 2))
+    table.add_column("mutant (judged on)", overflow="fold")
     by_chance = any(finding.chance is not None for finding in fitness.findings)
     chance_of = ("chance",) if by_chance else ()
     for header in ("outcome", "caught", *chance_of, "error", "size", "ratio"):
@@ -114,8 +122,7 @@ def _table(fitness: Fitness) -> Table:
         if finding.outcome in MEANING:
             chance = (_number(finding.chance),) if by_chance else ()
             table.add_row(
-                Text(finding.mutant),
-                Text(finding.part),
+                Text(f"{finding.mutant} ({finding.part})"),
                 finding.outcome.value,
                 f"{finding.caught} of {finding.trials}",
                 *chance,

@@ -112,6 +112,18 @@ class Table:
         """Whether the columns are this version's."""
         return self.header == list(COLUMNS)
 
+    @property
+    def earlier(self) -> bool:
+        """Whether they are an earlier version's: these, in their order, but for some that may be
+        empty."""
+        lacking = [column for column in COLUMNS if column not in self.header]
+        known = [column for column in COLUMNS if column in self.header]
+        return (
+            bool(lacking)
+            and self.header == known
+            and all(KINDS[column].endswith("None") for column in lacking)
+        )
+
 
 def decode(data: bytes) -> Table:
     """Take a results file apart."""

@@ -78,7 +78,8 @@ MEANING: dict[Status, tuple[str, str]] = {
 
 #: Flag (without its mode or size) -> what to know, and what to try.
 FLAGS: dict[str, str] = {
-    "launch_bound": "the time is that of launching kernels: fuse them, or capture a CUDA graph",
+    "launch_bound": "the host takes longer to launch it than the device to run it, which is what "
+    "is timed: launch fewer kernels, or capture a CUDA graph",
     "host_bound": "the host cannot keep up: do less in Python, do not wait for the device",
     "unstable": "the samples did not settle: measure again on an idle machine",
     "throttled": "the card lowered its clocks meanwhile: let it cool",
@@ -111,6 +112,19 @@ FLAGS: dict[str, str] = {
     "problem is random, changes its inputs, or keeps a state",
 }
 
+
+#: What to try: where arithmetic bounds it, where it is far from its limit in memory, and nearer.
+ON_GPU = {
+    "compute": "tensor cores, larger tiles, pipelined loads",
+    "far": "read each input once, 16 bytes a thread, neighbours together; count its kernels with "
+    "`profile`",
+    "near": "more bytes in flight (unroll, larger loads)",
+}
+ON_CPU = {
+    "compute": "vector instructions, tiles that stay in the cache, all cores",
+    "far": "read each input once, write each output once, in vectors, on all cores",
+    "near": "more bytes in flight (all cores, wider vectors)",
+}
 
 #: What `forward_only` means of a row with the flag `quick`.
 QUICK_LOOK = (

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from harness import boards, comparison, plots, report, report_compare
 from harness.boards import Line
-from harness.comparison import Comparison
+from harness.comparison import Comparison, Only
 from harness.records import ENVIRONMENT_COLUMNS
 from harness.report import NOTHING, one_line
 from harness.report_compare import MODE_NAMES
@@ -25,15 +25,15 @@ from harness.sides import PlainRow, Side
 from harness.wording import counted
 
 TEMPLATES = Path(__file__).resolve().parent / "templates" / "report"
-ENVIRONMENT = (*ENVIRONMENT_COLUMNS, "isolation", "settings_digest", "harness_version")
+ENVIRONMENT = (*ENVIRONMENT_COLUMNS, "isolation", "settings_digest", "settings", "harness_version")
 
 
 # --- HTML -----------------------------------------------------------------------------------------
 
 
-def html(paths: Sequence[Path]) -> str:
+def html(paths: Sequence[Path], only: Only | None = None) -> str:
     """The page. Raises `RequestError` where a file is no results file, or all are empty."""
-    found = comparison.read(paths)
+    found = comparison.read(paths, only)
     folders = list(dict.fromkeys(path.resolve().parent for path in paths))
     axis = plots.speedup_axis(row for side in found.sides for row in side.rows)
     lines = boards.lines_of(found.sides, axis, folders)
@@ -117,9 +117,9 @@ def _environment(sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
 # --- Markdown -------------------------------------------------------------------------------------
 
 
-def markdown(paths: Sequence[Path]) -> str:
+def markdown(paths: Sequence[Path], only: Only | None = None) -> str:
     """Leaderboards for a README or a pull request. Raises as `html` does."""
-    found = comparison.read(paths)
+    found = comparison.read(paths, only)
     lines = boards.lines_of(found.sides, plots.speedup_axis(()), ())
     blocks = []
     heads = [header.replace("-\n", "").replace("\n", " ") for header in report.COLUMNS.values()]

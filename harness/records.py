@@ -233,6 +233,7 @@ TAIL_COLUMNS = (
     "error_ratio",
     "own_share",
     "isolation",
+    "settings",
     "build_s",
     "check_s",
     "measure_s",
@@ -251,7 +252,8 @@ class Row:
 
     `modes` holds what was measured, credited or not: a row whose verdict does not credit a
     mode keeps its times but not its speedup (see `flat`). Of `total_s`, `check_s` went into
-    checking outputs and gradients, `measure_s` into times, memory and provenance.
+    checking outputs and gradients, `measure_s` into times, memory and provenance. `settings` says
+    what was not as by default, such as `trials=3`.
     """
 
     run_id: str
@@ -274,6 +276,7 @@ class Row:
     error_ratio: float | None = None
     own_share: float | None = None
     isolation: str | None = None
+    settings: str | None = None
     build_s: float | None = None
     check_s: float | None = None
     measure_s: float | None = None
@@ -311,6 +314,7 @@ class Row:
             "error_ratio": self.error_ratio,
             "own_share": self.own_share,
             "isolation": self.isolation,
+            "settings": self.settings,
             "build_s": self.build_s,
             "check_s": self.check_s,
             "measure_s": self.measure_s,

@@ -32,9 +32,10 @@ from harness.records import (
 )
 from harness.wording import counted
 
-#: Version of the columns; a file of another one is moved aside, never appended to.
-#: 1: first. 2: least_bytes, least_flops and bound of each mode.
-SCHEMA_VERSION = 2
+#: Version of the columns, in each row. A file that lacks some of them gets them, empty, before a
+#: row is added; one that has others is moved aside.
+#: 1: first. 2: least_bytes, least_flops and bound of each mode. 3: settings.
+SCHEMA_VERSION = 3
 #: What one result is about: of rows that agree in these, the newest counts.
 KEY = ("problem", "solution", "size", "dtype", "device_name")
 #: Columns without which a file is no results file.
@@ -57,9 +58,9 @@ def file_for(device_name: str, folder: Path) -> Path:
 def append(path: Path, row: Row) -> None:
     """Add `row` as one line that is on the disk when this returns.
 
-    A line cut short by a crash is first set aside in NAME.csv.partial, and a file of another
-    schema is moved to NAME.schemaN.csv; both are logged as warnings. Raises `MachineError`
-    where the file cannot be written.
+    A line cut short by a crash is first set aside in NAME.csv.partial, and a file with columns that
+    are not known here is moved to NAME.schemaN.csv; both are logged as warnings. Columns that an
+    earlier version did not have are added. Raises `MachineError` where the file cannot be written.
     """
     values = row.flat()
     line = lines.encode([values[column] for column in COLUMNS])
@@ -101,16 +102,19 @@ def _mend(path: Path) -> None:
     """Set aside what cannot be appended to: damaged lines, a whole file. Raises `OSError`."""
     with files.locked(path, "r+b") as file:
         table = lines.decode(file.read())
-        if not table.current:
-            number = table.rows[-1].get("schema_version") if table.rows else None
-            aside = files.unused(path.with_name(f"{path.stem}.schema{number or 0}{path.suffix}"))
-            path.rename(aside)
-            _log.warning("%s has other columns: moved to %s", path, aside.name)
-        elif table.bad:
+        if table.earlier and not table.bad:
+            values = [[row.get(column) for column in COLUMNS] for row in table.rows]
+            files.replace(path, lines.HEADER + b"".join(map(lines.encode, values)))
+        elif table.bad and (table.current or table.earlier):
             partial = path.with_name(f"{path.name}.partial")
             files.write(partial, "ab", table.bad.rstrip(b"\n") + b"\n")
             files.replace(path, table.good)
             _log.warning("%s: %s set aside in %s", path, _damaged(table.bad), partial.name)
+        elif not table.current:
+            number = table.rows[-1].get("schema_version") if table.rows else None
+            aside = files.unused(path.with_name(f"{path.stem}.schema{number or 0}{path.suffix}"))
+            path.rename(aside)
+            _log.warning("%s has other columns: moved to %s", path, aside.name)
 
 
 def _damaged(data: bytes) -> str:

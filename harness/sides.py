@@ -6,6 +6,7 @@ results themselves (comparison.py, changes.py).
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,6 +58,7 @@ def _whole(value: str) -> str:
     return value
 
 
+SETTINGS = "settings"
 #: Column -> its name and what of it counts. These rows stand apart.
 APART: dict[str, tuple[str, Callable[[str], str]]] = {
     "problem_digest": ("problem text", _digest),
@@ -69,7 +71,7 @@ NAMED: dict[str, tuple[str, Callable[[str], str]]] = {
     "torch": ("torch", _minor),
     "cuda": ("CUDA", _minor),
     "precision": ("precision", _whole),
-    "settings_digest": ("settings", _whole),
+    "settings_digest": (SETTINGS, _whole),
     "isolation": ("isolation of workers", _whole),
     "harness_version": ("harness version", _whole),
     "schema_version": ("schema version", _whole),
@@ -109,12 +111,29 @@ def _apart(sides: Sequence[Side]) -> list[Difference]:
 
 def _settings(sides: Sequence[Side]) -> list[Difference]:
     """How the sides were measured otherwise; also one side's rows among themselves."""
-    found = _named(sides, NAMED)
+    found = [_in_words(one, sides) for one in _named(sides, NAMED)]
     for device in dict.fromkeys(side.device_name for side in sides):
         runs = [side for side in sides if side.device_name == device]
         if len(runs) > 1:
             found += _named(runs, NAMED_ON_ONE_DEVICE)
     return found
+
+
+def _in_words(difference: Difference, sides: Sequence[Side]) -> Difference:
+    """Settings as what was set, where rows tell it and it tells them apart; else their digests."""
+    if difference.name != SETTINGS:
+        return difference
+    told = {
+        str(row["settings_digest"]): str(row["settings"])
+        for side in sides
+        for row in side.rows
+        if row["settings"]
+    }
+    digests = {digest for one in difference.values.values() for digest in one}
+    if len({told.get(digest, digest) for digest in digests}) < len(digests):
+        return difference  # of two versions: a default has changed
+    values = {k: tuple(told.get(d, d) for d in one) for k, one in difference.values.items()}
+    return dataclasses.replace(difference, values=values)
 
 
 def _named(

@@ -18,6 +18,7 @@ from harness import catalog, exports, imports, metrics, report_metrics, results
 from harness.arguments import add_files, parser_of
 from harness.errors import ProblemError, RequestError
 from harness.records import Value
+from harness.report import one_line
 from harness.source import read_problem
 from harness.wording import counted
 
@@ -108,6 +109,15 @@ def export(arguments: list[str]) -> Outcome:
     if done.left_out:
         told = ", ".join(f"{number} {why}" for why, number in done.left_out.items())
         lines.append(f"rows left out: {told}")
+    if done.untimed:
+        names = ", ".join(map(one_line, done.untimed[:NOTES]))
+        more = len(done.untimed) - NOTES
+        lines.append(
+            f"no reference time, since no row is credited: {names}"
+            + (f" and {more} more" if more > 0 else "")
+            + "; KernelBench's analysis leaves these out of fast_p, which makes it larger: "
+            "evaluate with --self-check too, and export both files"
+        )
     return "\n".join(lines), 0
 
 

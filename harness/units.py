@@ -135,5 +135,6 @@ def lost_row(
         harness_version=harness.__version__,
         schema_version=results.SCHEMA_VERSION,
         environment=environment,
+        settings=request.settings.told,
         verdict=Verdict(status=Status.HARNESS_ERROR, phase=Phase.FIND, message=message),
     )

@@ -86,6 +86,20 @@ def test_a_level_is_named_alike_from_inside_of_it_and_by_its_path(tmp_path: Path
 
 
 @pytest.mark.parametrize(
+    ("stem", "number"),
+    [("9_A", 9), ("9 A (v2)", 9), ("9-A", 9), ("9", 9), ("3D_conv", None), ("A_9", None)],
+)
+def test_a_problem_s_number_ends_at_what_is_no_letter(
+    tmp_path: Path, stem: str, number: int | None
+) -> None:
+    write(tmp_path / "problems/level1" / f"{stem}.py", PROBLEM)
+    write(tmp_path / "runs/level_1_problem_9_sample_0_kernel.py", "class ModelNew: pass")
+    problem = catalog.load_problem(stem, tmp_path / "problems")
+    assert catalog.number_of(problem.name) == number
+    assert len(catalog.find_solutions(tmp_path / "runs", problem)) == (1 if number else 0)
+
+
+@pytest.mark.parametrize(
     ("files", "names"),
     [
         (["level_1_problem_9_sample_0_kernel.py", "level_1_problem_9_sample_0.md"], None),

@@ -203,6 +203,45 @@ def test_differences_that_matter_are_named_with_both_values(
     assert len(found.entries) == 1  # compared nevertheless
 
 
+@pytest.mark.parametrize(
+    ("told", "values"),
+    [
+        (("default", "trials=3"), ("default", "trials=3")),
+        (("default", None), ("default", "d" * 12)),  # of an earlier version
+        (("default", "default"), ("c" * 12, "d" * 12)),  # a default has changed
+    ],
+)
+def test_settings_are_named_by_what_was_set(
+    compare: Any, told: tuple[str | None, str | None], values: tuple[str, str]
+) -> None:
+    sides = (make(H100, settings=told[0]), make(H200, settings=told[1], settings_digest="d" * 12))
+    found = compare(a=[sides[0]], b=[sides[1]])
+    assert f"settings differs: {values[0]} (A), {values[1]} (B)" in shown(found)
+
+
+def test_rows_can_be_narrowed_to_some_problems_and_dtypes(tmp_path: Path) -> None:
+    rows = [make(H100, problem=p, dtype=d) for p in ("a", "b", "c") for d in ("float32", "float16")]
+    paths = write(tmp_path, a=rows, b=rows[:1])
+    found = comparison.read(paths, {"problem": ["b", "c"], "dtype": ["float16"]})
+    assert {(e.key.problem, e.key.dtype) for e in found.entries} == {
+        ("b", "float16"),
+        ("c", "float16"),
+    }
+    with pytest.raises(RequestError, match=r"no rows of problem d and dtype float16 in .*a\.csv"):
+        comparison.read(paths, {"problem": ["d"], "dtype": ["float16"]})
+
+
+@pytest.mark.parametrize("command", [["compare"], ["report", "--format", "markdown"]])
+def test_the_commands_narrow_their_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    paths = write(tmp_path, a=[make(H100, problem="first"), make(H100, problem="second")])
+    assert cli.main([*command, "--problem", "second", *map(str, paths)]) == 0
+    out = capsys.readouterr().out
+    assert "second" in out
+    assert "first" not in out
+
+
 def test_a_patch_release_of_torch_is_no_difference(compare: Any) -> None:
     found = compare(a=[make(H100)], b=[make(H200, environment={"torch": "2.14.0+cu126"})])
     assert found.differences == ()

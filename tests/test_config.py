@@ -271,3 +271,17 @@ def test_settings_are_frozen() -> None:
 def test_own_kernels_cannot_be_asked_for_without_the_pass_that_tells_whose_they_are() -> None:
     with pytest.raises(RequestError, match="require_own_kernels needs profile"):
         Settings(require_own_kernels=True, profile=False)
+
+
+def test_what_is_not_as_by_default_is_told_unless_it_bears_on_no_result() -> None:
+    assert Settings().told == "default"
+    assert Settings(device="cpu", size="smoke", max_jobs=2).told == "default"
+    changed = Settings(trials=3, modes=("forward", "backward"), allow_tf32=True, layouts=())
+    assert changed.told == "trials=3 layouts= modes=forward,backward allow_tf32=true"
+    assert Settings(threads=2, cuda_arch="9.0").told == "threads=2 cuda_arch=9.0"
+
+
+def test_what_is_told_differs_wherever_the_digest_does() -> None:
+    names = ("default", "quick", "strict")
+    found = [load(name, {}) for name in names]
+    assert len({one.told for one in found}) == len({one.digest for one in found})

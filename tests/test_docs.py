@@ -28,7 +28,7 @@ from support import ROOT
 from test_page import make, mode
 
 import harness
-from harness import cli, cluster, doctor, host, results, run
+from harness import cli, cluster, doctor, host, identity, results, run
 from harness.judge import build, lint, profiling, toolchain
 from harness.judge import evaluate as judge
 from harness.judge.audit import RULES
@@ -84,6 +84,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }
     (tmp_path / "rows.jsonl").write_text(json.dumps(published) + "\n")
     (tmp_path / "answer.md").write_text("```python\nclass ModelNew: pass\n```\n")
+    _suite(tmp_path, published)
     for name in ("results/before.csv", "results/after.csv", "before.csv", "after.csv"):
         for solution in ("cpp", "mine"):
             row = make(solution, problem="mse", time=f"2026-01-0{1 + ('after' in name)}T00:00:00Z")
@@ -96,6 +97,25 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(run, "Request", functools.partial(run.Request, **places))
     _hurry(monkeypatch)
     return tmp_path
+
+
+def _suite(folder: Path, row: dict[str, object]) -> None:
+    """What somebody who comes from KernelBench has."""
+    problem, solution = (
+        (ROOT / name).read_text() for name in ("problems/mse.py", "solutions/mse/cpp.py")
+    )
+    written = {
+        "KernelBench/level1/94_MSELoss.py": problem,
+        "runs/my_run/level_1_problem_94_sample_0_kernel.py": solution,
+        "mine.py": solution,
+        "h100.jsonl": json.dumps(row) + "\n",
+        "imported/h100/problems/level1/94.py": problem,
+        "imported/h100/solutions/level1/94/sample_0.py": solution,
+    }
+    for name, text in written.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    results.append(folder / "results/my_run.csv", make("sample_0", problem="level1/94_MSELoss"))
 
 
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,6 +153,7 @@ def _row(case: Any, solution: Any) -> Row:
     environment = make().environment
     return make(
         solution.name,
+        1.0 if solution.name == identity.NAME else 2.0,
         problem=case.subject.problem.name,
         solution_digest=solution.digest,
         problem_digest=case.subject.problem.digest,
@@ -153,6 +174,8 @@ def test_every_command_works_as_written(house: Path, page: str, line: str) -> No
         case ["python", "run_eval.py", *options]:
             if options[0] == "new":
                 (house / "solutions" / "mse" / "mine.py").unlink()
+            if options[0] == "import":
+                shutil.rmtree(house / "imported")
             assert cli.main(options) == 0
         case ["python", "-m", module, *_]:
             assert importlib.util.find_spec(module)
@@ -254,8 +277,7 @@ def test_no_verdict_but_pass_is_ever_rewarded_however_fast(
     reward: Callable[[Row], float], status: Status
 ) -> None:
     row = make(status=status, modes=dict.fromkeys(MODES, mode(1000.0)))
-    fault = {Status.SKIPPED, Status.REFERENCE_ERROR, Status.HARNESS_ERROR, Status.BUILT}
-    if status in fault:
+    if status in {Status.REFERENCE_ERROR, Status.HARNESS_ERROR}:
         with pytest.raises(RuntimeError):
             reward(row)
     elif status is Status.PASS:

@@ -117,6 +117,48 @@ def test_the_newest_row_is_told_and_a_path_names_a_solution_too(tmp_path: Path) 
     assert row["device_name"] == "NVIDIA H100 80GB HBM3"
 
 
+@pytest.mark.parametrize(
+    "problem", ["level1/94_MSELoss", "94_MSELoss", "KernelBench/level1/94_MSELoss.py"]
+)
+@pytest.mark.parametrize("solution", ["sample_0", "runs/level_1_problem_94_sample_0_kernel.py"])
+def test_a_suite_s_problems_and_samples_are_found_as_an_evaluation_finds_them(
+    tmp_path: Path, problem: str, solution: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        make("sample_0", problem=name, size="N=8") for name in ("level1/94_MSELoss", "level2/1_A")
+    ]
+    (path,) = write(tmp_path, {"run": rows})
+    call = ["--problem", problem, "--solution", solution, "--size", "fit", str(path)]
+    assert cli.main(["explain", *call]) == 0
+    assert "level1/94_MSELoss / sample_0, size N=8" in capsys.readouterr().out
+
+
+def test_a_name_of_problems_in_several_levels_is_refused(tmp_path: Path) -> None:
+    rows = [make(problem=f"level{level}/1_A") for level in (1, 2)]
+    paths = write(tmp_path, {"run": rows})
+    with pytest.raises(RequestError, match="called 1_A: name one of level1/1_A, level2/1_A"):
+        explain.find(paths, "1_A", "cuda")
+
+
+def test_advice_is_for_the_device(tmp_path: Path) -> None:
+    row = make(modes={"forward": mode(4.0, limit=0.3)})
+    card = dataclasses.replace(row.environment, cuda="13.0")
+    _, gpu = told(tmp_path / "gpu", dataclasses.replace(row, environment=card))
+    _, cpu = told(tmp_path / "cpu", row)
+    assert "16 bytes a thread" in gpu
+    assert "on all cores" in cpu
+    assert "thread" not in cpu
+
+
+def test_what_is_at_its_limit_is_bound_by_that_however_slowly_it_is_launched(
+    tmp_path: Path,
+) -> None:
+    row = make(modes={"forward": mode(4.0, limit=0.99)}, flags=("forward:launch_bound",))
+    _, text = told(tmp_path, row)
+    assert "forward: by memory bandwidth, at 99%" in text
+    assert "by the host" not in text
+
+
 def test_what_was_never_evaluated_is_one_line_that_says_how(tmp_path: Path) -> None:
     paths = write(tmp_path, {"h100": [make()]})
     with pytest.raises(

@@ -95,6 +95,25 @@ def test_baselines_are_by_level_and_file(tmp_path: Path) -> None:
     assert compiled["level1"]["10_J.py"]["mean"] == 2.0  # torch.compile is twice as fast
 
 
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (None, "inductor_default"),
+        ("default", "inductor_default"),
+        ("trials=3 compile_baseline=max-autotune epochs_min=2", "inductor_max-autotune"),
+        ("trials=10 compile_baseline=default,max-autotune", "best"),
+    ],
+)
+def test_a_compiled_baseline_is_named_by_its_mode(
+    tmp_path: Path, settings: str | None, name: str
+) -> None:
+    """The row knows the best of several modes: that is nobody's `default`."""
+    _, found = export(tmp_path, [row("level1/1_A", speedup=4.0, settings=settings)])
+    assert [k for k in found if "compile" in k] == [
+        f"timing/GPU/baseline_time_torch_compile_{name}.json"
+    ]
+
+
 def test_the_spread_is_that_of_the_raw_samples(tmp_path: Path) -> None:
     block = Block(reference_ms=(4.0, 4.2), solution_ms=(1.0, 1.2))
     timing = Timing(mode="forward", calls=1, epochs=(Epoch(blocks=(block, block)),))
@@ -128,3 +147,39 @@ def test_two_devices_are_refused(tmp_path: Path) -> None:
     rows = [row("level1/1_A", speedup=2.0), row("level1/1_A", speedup=2.0, device_name="other")]
     with pytest.raises(RequestError, match="of one device"):
         export(tmp_path, rows)
+
+
+def test_a_rejected_sample_does_not_set_the_reference_time_of_the_others(tmp_path: Path) -> None:
+    """It may have slowed the reference down, and every other sample would gain."""
+    slowed = row("level1/1_A", "rejected", forward_reference_ms=50.0, forward_solution_ms=1.0)
+    honest = row("level1/1_A", speedup=2.0, solution="sample_1")
+    done, found = export(tmp_path, [slowed, honest])
+    assert found["timing/GPU/baseline_time_torch.json"]["level1"]["1_A.py"]["mean"] == 2.0
+    assert done.untimed == []
+
+
+def test_a_problem_without_a_trusted_reference_time_is_named_and_a_self_check_gives_it(
+    tmp_path: Path,
+) -> None:
+    """KernelBench's analysis leaves it out of the denominator of fast_p."""
+    rows = [row("level1/1_A", speedup=2.0), row("level1/2_B", "compile_error", phase="build")]
+    rows += [row("level1/3_C", "not_exercised", forward_reference_ms=3.0, forward_solution_ms=1.0)]
+    assert export(tmp_path, rows)[0].untimed == ["level1/2_B", "level1/3_C"]
+    checks = [
+        row(name, speedup=1.0, forward_reference_ms=time, solution="self_check")
+        for name, time in (("level1/1_A", 2.1), ("level1/2_B", 5.0))
+    ]
+    done, found = export(tmp_path, [*rows, *checks])
+    assert done.untimed == ["level1/3_C"]
+    times = found["timing/GPU/baseline_time_torch.json"]["level1"]
+    assert {name: one["mean"] for name, one in times.items()} == {"1_A.py": 2.1, "2_B.py": 5.0}
+
+
+def test_the_reference_time_is_of_the_size_of_the_samples(tmp_path: Path) -> None:
+    check = row("level1/1_A", speedup=1.0, size="full", solution="self_check")
+    sample = row("level1/1_A", speedup=2.0, size="N=64")
+    _, found = export(tmp_path, [check, sample])
+    assert found["timing/GPU/baseline_time_torch.json"]["level1"]["1_A.py"]["mean"] == 2.0
+    other = row("level1/1_A", speedup=2.0, size="full", solution="sample_1")
+    with pytest.raises(RequestError, match=r"one size of level1/1_A: these are N=64, full"):
+        export(tmp_path, [sample, other])

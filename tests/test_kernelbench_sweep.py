@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,3 +25,35 @@ def test_steps_are_those_that_were_asked_for(
     line = {name: value for known in found.values() for name, value in known.items()}
     assert "gradients" in line["backward"]
     assert {"lint", "self_check"} & set(line) == {step.replace("-", "_") for step in asked}
+
+
+def test_what_has_no_room_beside_others_is_examined_again_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    under_way: set[str] = set()
+    together = threading.Barrier(2, timeout=20)
+    tried: list[tuple[str, int]] = []
+
+    def examine(name: str, *_: Any) -> dict[str, Any]:
+        first = name not in [known for known, _ in tried]
+        under_way.add(name)
+        if first:
+            together.wait()
+        tried.append((name, len(under_way)))
+        if first:
+            together.wait()
+        under_way.discard(name)
+        return {
+            "problem": name,
+            "outcome": "ok" if name == "small" or not first else "out_of_memory",
+        }
+
+    monkeypatch.setattr(sweep, "_in_a_process", examine)
+    problems = [("large", FILE), ("small", FILE)]
+    lines = sweep._lines(problems, sweep._options(["folder", "--jobs", "2"]))
+    assert [(line["problem"], line["outcome"]) for line in lines] == [
+        ("small", "ok"),
+        ("large", "ok"),
+    ]
+    assert sorted(tried[:2]) == [("large", 2), ("small", 2)]
+    assert tried[2:] == [("large", 1)]

@@ -20,6 +20,7 @@ from harness.records import (
     Block,
     Environment,
     Epoch,
+    Memory,
     ModeResult,
     Phase,
     Row,
@@ -476,14 +477,21 @@ def test_a_link_opens_the_details_of_its_row(show: Any) -> None:
     assert window.page.locator("details[open] >> text=expected 2.5").is_visible()
 
 
-@pytest.mark.parametrize("width", [390, 768, 1280])
+@pytest.mark.parametrize("width", [320, 390, 768, 993, 1024, 1152, 1280])
 def test_nothing_is_wider_than_the_window(show: Any, width: int) -> None:
     long = make("x" * 60, status=Status.CRASH, message="y" * 300, device="NVIDIA " + "Z" * 60)
-    window = show({**HOUSE, "long": [long]}, width=width)
+    full = dataclasses.replace(mode(111.5), compile_speedup=123.4, reference_ms=123.4)
+    memory = Memory(training_peak_mib=12345.0)
+    wide = make(
+        "wide", modes=dict.fromkeys(MODES, full), memory=memory, reference_memory=memory,
+        flags=tuple(f"{mode}:unstable" for mode in MODES),
+    )  # fmt: skip
+    alone = make("alone", modes={"forward": full}, flags=("forward:unstable",))
+    window = show({**HOUSE, "long": [long], "wide": [wide, alone]}, width=width)
     for one in window.page.locator("details").all():
         one.evaluate("one => { one.open = true }")
     assert window.page.evaluate("document.documentElement.scrollWidth") <= width
-    assert window.page.locator("tr.row:visible").count() == 8
+    assert window.page.locator("tr.row:visible").count() == 10
 
 
 def test_dark_mode_is_dark_and_print_is_light(show: Any) -> None:

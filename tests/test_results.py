@@ -371,6 +371,19 @@ def test_a_file_of_another_schema_is_moved_aside_and_still_read(
     assert "moved to x.schema7.csv" in caplog.text
 
 
+def test_a_file_of_an_earlier_version_gets_the_columns_that_it_lacks(tmp_path: Path) -> None:
+    path, newer = tmp_path / "x.csv", ["settings", "forward_least_bytes"]
+    fill(path)
+    before = read(path)
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    frame.drop(columns=newer).to_csv(path, index=False)
+    with path.open("a") as file:
+        file.write("cut sho")
+    results.append(path, make())
+    assert read(path) == [row | dict.fromkeys(newer) for row in before] + [make().flat()]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["x.csv", "x.csv.partial"]
+
+
 def test_a_file_of_something_else_is_not_read_and_not_lost(tmp_path: Path) -> None:
     path = tmp_path / "notes.csv"
     path.write_text("a,b\n1,2\n")

@@ -18,6 +18,7 @@ from harness.judge.measure import LAUNCH_BOUND
 from harness.records import Timing
 from harness.wording import counted
 
+OTHERS = "; other programs do the same: run it again with --fresh when there are none"
 REFERENCE_SHARE = {"cuda": 0.10, "cpu": 0.50}  # a CPU is shared with everything else
 REFERENCE_SLACK_MS = {"cuda": 0.005, "cpu": 0.05}
 UNCLOCKED = "unclocked"
@@ -75,10 +76,9 @@ def reference_times(claim: Claim) -> str | None:
     allowed = max(known) * (1 + REFERENCE_SHARE[kind]) + REFERENCE_SLACK_MS[kind]
     if timing.reference_ms <= allowed:
         return None
-    again = "; so it does beside other programs: run it again with --fresh when there are none"
     return (
         f"{timing.mode}: the reference took {timing.reference_ms:.4g} ms beside the solution, "
-        f"{max(known):.4g} ms alone{again if kind == 'cpu' else ''}"
+        f"{max(known):.4g} ms alone{OTHERS if kind == 'cpu' else ''}"
     )
 
 
@@ -126,12 +126,13 @@ def unclocked(claim: Claim) -> list[str]:
 def unseen(claim: Claim) -> str | None:
     """Values that come for the first time take a solution no longer than those that rows of come
     again in."""
-    timing = claim.timing
-    if not first_calls.slower(timing, claim.device.type):
+    timing, kind = claim.timing, claim.device.type
+    if not first_calls.slower(timing, kind):
         return None
     return (
         f"{timing.mode}: a call took {timing.solution_ms:.4g} ms, but {timing.unseen_ms:.4g} ms on "
         "values of which nothing was met before: something is kept from call to call"
+        f"{OTHERS if kind == 'cpu' else ''}"
     )
 
 

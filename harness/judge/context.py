@@ -70,6 +70,8 @@ class Context:
             )
             if trusted:
                 environment["TORCHINDUCTOR_CACHE_DIR"] = str(self._compiled)
+            else:  # what Triton compiles is as much a build of the solution's as any other
+                environment["TRITON_CACHE_DIR"] = str(self.builds(salt) / "triton")
             jail = self._jail(folder, salt, trusted=trusted)
             warm = self.settings.warm_workers and not jail
             worker = Worker(

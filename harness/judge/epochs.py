@@ -27,9 +27,12 @@ MIN_CPU_UNIT_MS = 0.5
 MAX_SETS = 64
 MAX_CPU_SETS = 256
 #: Blocks of an epoch take about this long. Epochs count, not blocks; and before each unit of a long
-#: call its inputs are written anew, which takes longer than the call.
-CUDA_EPOCH_MS = 60.0
+#: call its inputs are written anew, which takes longer than the call. On an H200 blocks of calls
+#: above 1 ms vary by 0.03 to 0.3 % within an epoch, and epochs by up to 0.18 % among one another,
+#: which more blocks do not change (docs/timing.md).
+CUDA_EPOCH_MS = 30.0
 CPU_EPOCH_MS = 100.0
+MIN_CUDA_BLOCKS, MIN_CPU_BLOCKS, MAX_BLOCKS = 2, 3, 12
 QUICK_SHARE = 0.3  # of an epoch, of the warm-up and of a reading, for a quick look on a GPU
 RESOLUTION = 3.0  # a unit shorter than this many event pairs is mostly event pair
 MAX_DROPPED_SHARE = 0.25
@@ -62,7 +65,8 @@ def plan(ms: dict[str, float], *, cuda: bool, settings: Settings, singly: bool =
     sets = 1 if singly else min(calls, MAX_SETS if cuda else MAX_CPU_SETS)
     block_ms = 2 * sum(ms.values()) * sets
     epoch_ms = CUDA_EPOCH_MS * share(settings) if cuda else CPU_EPOCH_MS
-    blocks = round(min(12, max(3, epoch_ms / block_ms)))
+    least = MIN_CUDA_BLOCKS if cuda else MIN_CPU_BLOCKS
+    blocks = round(min(MAX_BLOCKS, max(least, epoch_ms / block_ms)))
     return Plan(
         sets=sets,
         blocks=blocks,

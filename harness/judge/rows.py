@@ -138,6 +138,7 @@ def row(
         error_ratio=found.error_ratio,
         own_share=found.own_share,
         isolation=context.isolation,
+        settings=settings.told,
         build_s=found.build_s,
         check_s=found.check_s,
         measure_s=found.measure_s,

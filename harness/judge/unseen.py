@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import secrets
+import time
 from dataclasses import replace
 
 from harness.draws import Draw
@@ -23,8 +24,9 @@ from harness.mixing import Renewal, whole
 from harness.records import Timing
 
 #: The fastest of so many units counts, and the first that is fast enough: where others have a part
-#: of the cores, most may be slow.
-TRIES = 10
+#: of the cores, most may be slow, so those of a CPU are spread over some seconds.
+TRIES = {"cuda": 10, "cpu": 20}
+PAUSE_S = {"cuda": 0.0, "cpu": 0.1}
 #: How much longer such a call may take, as a factor; and a unit of them, beside.
 SLACK = {"cuda": 1.25, "cpu": 1.5}
 SLACK_MS = {"cuda": 0.01, "cpu": 0.1}
@@ -56,7 +58,9 @@ def timed(
     interval = timing.interval
     if interval.ratio * (1 - min(interval.half_width, UNSURE_SHARE)) <= 1:
         return timing
-    for _ in range(TRIES):
+    for number in range(TRIES[kind]):
+        if number:
+            time.sleep(PAUSE_S[kind])
         seeds, mix_seed = [secrets.randbits(48) for _ in inputs.grad_seeds], secrets.randbits(48)
         answer = worker.ask(
             "unseen", timeout_s=timeout_s, mode=timing.mode, seeds=seeds, mix_seed=mix_seed

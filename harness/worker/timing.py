@@ -1,4 +1,4 @@
-"""Interleaved timing of two sides, one epoch per order; calls that the judge times.
+"""Interleaved timing of two sides, one epoch per order; calls on values of which nothing was met.
 
 A block is A B B A or B A A B, in units of one side (`meters`). An epoch is K blocks on freshly
 allocated inputs, which get new values before every unit (`input_sets`). The judge orders each
@@ -18,39 +18,31 @@ from typing import Any
 import torch
 
 from harness.binding import NoBackward
-from harness.mixing import sample
-from harness.trees import bytes_of, map_tensors, stack, walk_tensors
+from harness.trees import bytes_of, map_tensors
 from harness.worker.calls import Side, plain
-from harness.worker.input_sets import InputSets
 from harness.worker.meters import GateOpened, HostBound, Meter, Unit, WallMeter
-from harness.worker.pool import memory_bytes
+from harness.worker.readings import Readings, room_bytes
 
-RETURNED_SHARE = 1 / 16  # of the device's memory: outputs of calls by the judge's clock,
-FREE_SHARE = 1 / 2  # and no more than this of what is free (CUDA)
-STOPWATCH_S = 0.5  # a reading's passes end by then: calls may take far longer than was claimed
 KEEP_BYTES = 64 << 20  # outputs kept per epoch for the judge to choose from
 WALL_CALLS = 20  # calls of the ungated wall-clock estimate, at most
 WALL_MS = 1.0  # and about as long
-HOST_PASSES = 3
 _monotonic_ns = time.monotonic_ns
 
 
 @dataclass(kw_only=True)
-class Timer(InputSets):
+class Timer(Readings):
     """The two sides, and what is kept of the last epoch for the judge to look at.
 
     `kept`: outputs by the number of their unit, which is that of the mixture of values that it ran
-    on; `likewise`, for nobody, those of the reference. `returned`: outputs of the last calls by
-    the judge's clock. `singly`: no two calls can be under way at once.
+    on; `likewise`, for nobody, those of the reference. `singly`: no two calls can be under way at
+    once.
     """
 
     reference: Side
-    candidate: Side
     meter: Meter
     singly: bool = False
     kept: dict[int, list[Any]] = field(default_factory=dict)
     likewise: dict[int, list[Any]] = field(default_factory=dict)
-    returned: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         gc.collect()
@@ -164,11 +156,12 @@ class Timer(InputSets):
 
         Nothing of the candidate's is called between the draws and its unit, not to warm it up
         either: what it could look at then it would not meet for the first time. What was just drawn
-        fills the caches, so each side gets that.
-        What a call draws itself follows in the first one from the seed of its values, as buffers
-        are then what they were. A forward in training is followed, when it has been timed, by a
-        backward. The answer: ms by side; of none where the meter wants a unit to be
-        done again, for then it would not be the first.
+        fills the caches, so each side gets that. What a call draws itself follows in the first one
+        from the seed of its values, as buffers are then what they were. A forward in training is
+        followed, when it has been timed, by a backward.
+
+        The answer: ms by side; of none where the meter wants a unit to be done again, for then it
+        would not be the first.
         """
         self.kept.clear()
         self.likewise.clear()
@@ -187,7 +180,7 @@ class Timer(InputSets):
             took_ms[side.name] = unit.ms
             if side is self.candidate:
                 outputs, unit.outputs = self._with_inputs(self._gone_back(mode, unit.outputs)), []
-                if bytes_of(outputs) <= _room_bytes(self.instance.device):
+                if bytes_of(outputs) <= room_bytes(self.instance.device):
                     # At once: whoever finishes them later has not finished them.
                     outputs = [map_tensors(torch.clone, plain(one)) for one in outputs]
                 self._keep(side, outputs)
@@ -227,60 +220,6 @@ class Timer(InputSets):
             kept.clear()
         kept[self.number] = outputs
 
-    def stopwatch(
-        self, mode: str, *, mix_seed: int, passes: int, touch: bool, seeded: bool = False
-    ) -> None:
-        """Calls of the candidate that the judge times, on values that follow from `mix_seed`:
-        whole new ones, or with `touch` new ones in part, which leaves more of the time to the call.
-
-        What they return is kept for `samples`; where that gets large, or takes long, fewer passes
-        are made. With `seeded` each call begins from the seed of the first draw of its values, so
-        that what it draws itself can be drawn again.
-        """
-        self.mix_seed, self.number = mix_seed, 0
-        self.returned, held_bytes = [], 0
-        most_bytes, began = _room_bytes(self.instance.device), time.monotonic()
-        for _ in range(passes):
-            self.touch() if touch else self.refresh()
-            one = self._returned(mode, seeded=seeded)
-            self.returned += one
-            held_bytes += (one_bytes := bytes_of(one))
-            if held_bytes + one_bytes > most_bytes or time.monotonic() - began > STOPWATCH_S:
-                return
-
-    def samples(self, seed: int) -> Any:
-        """A sample of what each call of the last `stopwatch` returned, stacked, at places that
-        follow from `seed`, which the judge names when the work has been done: nobody can do the
-        part of it alone that is looked at."""
-        returned, self.returned = self.returned, []
-        return stack([map_tensors(lambda tensor: sample(tensor, seed), one) for one in returned])
-
-    def host_ms(self, mode: str, *, touch: bool, seeded: bool = False) -> float:
-        """Milliseconds that the host alone needs for a call of `stopwatch`, on an idle device.
-
-        The least of a few passes: in the first one it also waits for a copy to the device.
-        """
-        spans: list[int] = []
-        for _ in range(HOST_PASSES):
-            if self.instance.device.type == "cuda":
-                torch.cuda.synchronize()
-            began = _monotonic_ns()
-            self.touch() if touch else self.refresh()
-            self.returned = self._returned(mode, seeded=seeded)
-            kept = self.samples(0)
-            spans.append(_monotonic_ns() - began)
-            del kept
-        return min(spans) / 1e6 / len(self.sets)
-
-    def _returned(self, mode: str, *, seeded: bool) -> list[Any]:
-        """What a call on each input set returns, on its own."""
-        returned: list[Any] = []
-        for calls, (first, _) in zip(self.sets, self.held, strict=True):
-            if seeded:
-                torch.manual_seed(self.pool.seeds[first])
-            returned.append(self.candidate.run(mode, calls, self.candidate.prepare(mode, calls)))
-        return self.apart(self._with_inputs(returned), self.candidate.buffers)
-
     def _gone_back(self, mode: str, outputs: list[Any]) -> list[Any]:
         """What a unit returned; of a forward in training with gradients, as far as there are any:
         it must allow for a backward, or it has left out a part of its work."""
@@ -297,20 +236,3 @@ class Timer(InputSets):
                 pass
             pairs.append((output, grads))
         return pairs
-
-    def _with_inputs(self, outputs: list[Any]) -> list[Any]:
-        """What a call on each input set returned, and of one that changes its inputs, these."""
-        if not self.candidate.mutates:
-            return outputs
-        return [
-            [output, [tensor for _, tensor in walk_tensors(calls.inputs, "")]]
-            for calls, output in zip(self.sets, outputs, strict=True)
-        ]
-
-
-def _room_bytes(device: torch.device) -> float:
-    """How much a reading may keep of what its calls return."""
-    most = RETURNED_SHARE * memory_bytes(device)
-    if device.type == "cuda":
-        most = min(most, FREE_SHARE * torch.cuda.mem_get_info(device)[0])
-    return most

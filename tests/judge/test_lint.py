@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import random
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ from unittest import mock
 
 import pytest
 import torch
+from rich.console import Console
 from scipy import stats
 
-from harness import cli, fitness
+from harness import cli, fit, fitness
 from harness.config import Settings
 from harness.fitness import Fitness
 from harness.judge.lint import AS_GIVEN_TRIALS, MORE_TRIALS, lint
@@ -67,7 +69,7 @@ def test_a_collection_of_a_pass_leaves_alone_what_is_loaded(tmp_path: Path) -> N
         return []
 
     with mock.patch("harness.judge.lint.lint", lint):
-        fitness.examine(["p", "p"], tmp_path, Settings(device="cpu"))
+        list(fitness.examine(["p", "p"], tmp_path, Settings(device="cpu")))
     assert [count > 100_000 for count in frozen] == [True, True]
     assert gc.get_freeze_count() == 0
 
@@ -363,9 +365,56 @@ def test_a_problem_that_fails_is_not_fit_and_the_fault_is_told(
     assert "KeyError" in out
 
 
+@pytest.mark.parametrize("size", ["fit", "ROWS=16"])
+def test_a_size_may_be_one_that_fits_or_constants(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], size: str
+) -> None:
+    source = problem("return x - y").replace("ROWS = 24", f"ROWS = {1 << 34}")
+    budget = fit.Cost(bytes=20_000, forward_s=1.0)  # 16 rows of two inputs and an output
+    with mock.patch("harness.fit.budget_of", return_value=budget):
+        assert command(tmp_path, source, "--size", size) == 0
+    assert "one (ROWS=16): fit" in capsys.readouterr().out
+
+
+def test_of_all_problems_one_that_cannot_be_read_is_not_fit_and_ends_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken.py").write_text("x = (")
+    (tmp_path / "one.py").write_text(problem("return x - y"))
+    assert cli.main(["lint", "--all", "--problem-dir", str(tmp_path), "--device", "cpu"]) == 1
+    out = capsys.readouterr().out
+    assert "broken (auto): NOT FIT" in out
+    assert "one (full): fit" in out
+
+
+def test_of_all_problems_each_is_told_as_soon_as_it_is_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.py").write_text(problem("return x - y"))
+    with mock.patch("harness.judge.lint.lint", side_effect=[[], KeyboardInterrupt]):
+        assert cli.main(["lint", "--all", "--problem-dir", str(tmp_path), "--device", "cpu"]) == 130
+    shown = capsys.readouterr()
+    assert "a (full): fit" in shown.out
+    assert shown.err == "interrupted\n"  # there are no rows to keep
+
+
 def test_an_unknown_problem_or_size_is_a_wrong_request(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(tmp_path, problem("return x - y"), "--size", "huge") == 2
     assert "it has full" in capsys.readouterr().err
     assert cli.main(["lint", "--problem", "none", "--problem-dir", str(tmp_path)]) == 2
+
+
+def test_words_of_the_table_are_whole_in_80_columns() -> None:
+    found = Finding(
+        mutant="input predictions unread", part="grad predictions", outcome=Outcome.SELDOM,
+        caught=30, trials=32, error=7.1e-6, size=0.16, error_ratio=46.0, chance=4.2e-5,
+    )  # fmt: skip
+    shown = fitness.screen(Fitness(problem="p", size="s", findings=(found,)), strict=False)
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    console.print(shown)
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    for word in ("predictions", "unread", "seldom passes", "30 of 32", "4.2e-05", "7.1e-06"):
+        assert word in text

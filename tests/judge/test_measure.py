@@ -126,7 +126,8 @@ def test_a_plan_is_bounded_whatever_the_times(
     ms = {"reference": reference_ms, "candidate": candidate_ms}
     steps = plan(ms, cuda=cuda, settings=SETTINGS)
     assert 1 <= steps.sets <= (epochs.MAX_SETS if cuda else epochs.MAX_CPU_SETS)
-    assert 3 <= steps.blocks <= 12
+    least = epochs.MIN_CUDA_BLOCKS if cuda else epochs.MIN_CPU_BLOCKS
+    assert least <= steps.blocks <= epochs.MAX_BLOCKS
 
 
 def test_a_unit_of_fast_calls_is_long_enough_for_the_clock() -> None:
@@ -547,6 +548,12 @@ def test_without_mixing_no_draw_is_mixed() -> None:
 # --- values of which nothing was met ------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pause between units on new values."""
+    monkeypatch.setattr(unseen, "PAUSE_S", {"cpu": 0.0, "cuda": 0.0})
+
+
 def unseen_of(worker: Fake) -> list[dict[str, Any]]:
     return [arguments for order, arguments in worker.orders if order == "unseen"]
 
@@ -587,7 +594,7 @@ def test_the_fastest_of_some_units_on_new_values_counts(times: int, honest: bool
     worker, eyes = Fake(bend=slower_at_first(times)), Eyes()
     found = timing(worker, examiner=eyes)
     assert unseen.slower(found, "cpu") is not honest
-    assert len(unseen_of(worker)) == (times + 1 if honest else unseen.TRIES)
+    assert len(unseen_of(worker)) == (times + 1 if honest else unseen.TRIES["cpu"])
     assert len(eyes.first_) == honest, "what is too slow gets no credit, whatever it returned"
 
 
@@ -622,7 +629,7 @@ def test_where_the_reference_is_slower_too_nothing_was_kept_within_bounds(
 
     worker = Fake(bend=bend)
     assert unseen.slower(timing(worker, examiner=Eyes()), "cpu") is slower
-    assert len(unseen_of(worker)) == (unseen.TRIES if slower else 1)
+    assert len(unseen_of(worker)) == (unseen.TRIES["cpu"] if slower else 1)
 
 
 def test_who_is_no_faster_has_kept_nothing_that_counts() -> None:

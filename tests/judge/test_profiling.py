@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from support import HONEST, TINY, Bench
 
+from harness import cli
 from harness.errors import RequestError
 from harness.judge import profiling
+from harness.judge.context import Context
 from harness.judge.profiling import Profile
 from harness.judge.sandbox import WorkerLied, claimed
 from harness.judge.subject import Subject, prepare
@@ -70,3 +75,21 @@ def test_a_process_of_its_own_repeats_what_the_worker_was_told(bench: Bench) -> 
 def test_a_list_that_is_none_is_a_lie(claim: list[object]) -> None:
     with pytest.raises(WorkerLied), claimed():
         tuple(profiling._read(claim))  # type: ignore[arg-type]
+
+
+def test_the_command_takes_a_size_that_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "p.py").write_text(TINY.replace("ROWS = 8", f"ROWS = {1 << 40}"))
+    (tmp_path / "s.py").write_text(HONEST)
+    asked: list[str] = []
+
+    def take(context: Context, subject: Subject, *_: Any) -> Profile:
+        asked.append(subject.size)
+        raise RequestError("enough")
+
+    monkeypatch.setattr(profiling, "take", take)
+    call = ["profile", "--problem", str(tmp_path / "p.py"), "--solution", str(tmp_path / "s.py")]
+    assert cli.main([*call, "--device", "cpu", "--size", "fit"]) == 2
+    ((name, _, rows),) = [size.partition("=") for size in asked]
+    assert (name, 2 <= int(rows) < 1 << 40) == ("ROWS", True)

@@ -452,7 +452,8 @@ def test_a_real_worker_has_a_clean_environment_a_private_folder_and_a_session(
         "raise RuntimeError(json.dumps([dict(os.environ), os.getcwd(), os.getsid(0), os.getpid(),"
         " sys.path, shutil.which('ninja'), sys.flags.isolated]))"
     )
-    with bench.context(**OPEN, warm_workers=warm).worker("facts", salt="facts") as worker:
+    context = bench.context(**OPEN, warm_workers=warm)
+    with context.worker("facts", salt="facts") as worker:
         with pytest.raises(WorkerFault) as caught:
             worker.ask("build", timeout_s=60, source=facts, file_name="facts.py")
         text = caught.value.text
@@ -461,6 +462,8 @@ def test_a_real_worker_has_a_clean_environment_a_private_folder_and_a_session(
     )
     assert "the caller's" not in environment.values()
     assert environment["HOME"] == folder
+    # What Triton compiles for it is found by its next worker, and by no other solution's.
+    assert environment["TRITON_CACHE_DIR"] == str(context.builds("facts") / "triton")
     assert Path(folder).name.startswith("harness-")
     assert not Path(folder).exists()
     assert session == pid != os.getsid(0)

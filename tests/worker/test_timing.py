@@ -12,7 +12,7 @@ from harness.draws import GradDraw, grad_outputs
 from harness.mixing import mixes, sample, touches, whole
 from harness.problem import Draw, Instance
 from harness.trees import bytes_of
-from harness.worker import meters, pool, timing
+from harness.worker import meters, pool, readings, timing
 from harness.worker.calls import CallSet, Side, call_set
 from harness.worker.faults import ContractFault
 from harness.worker.meters import GateOpened, HostBound, Unit
@@ -409,7 +409,7 @@ def test_of_large_outputs_a_reading_keeps_a_part(monkeypatch: pytest.MonkeyPatch
     assert len(of.samples(5)) == 10
     assert of.returned == []
     for room, passes in ((0, 1), (2 * each, 2), (3 * each + 1, 3)):
-        monkeypatch.setattr(timing, "_room_bytes", lambda device, room=room: room)
+        monkeypatch.setattr(readings, "room_bytes", lambda device, room=room: room)
         of.stopwatch("forward", mix_seed=70, passes=5, touch=False)
         assert len(of.returned) == 2 * passes
 
@@ -417,7 +417,7 @@ def test_of_large_outputs_a_reading_keeps_a_part(monkeypatch: pytest.MonkeyPatch
 def test_of_calls_that_last_a_reading_makes_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     of = timer([])
     epoch(of, seeds=[8, 9, 7], grad_seeds=[3, 4])
-    monkeypatch.setattr(timing, "STOPWATCH_S", 0.0)  # which one pass exceeds
+    monkeypatch.setattr(readings, "STOPWATCH_S", 0.0)  # which one pass exceeds
     of.stopwatch("forward", mix_seed=70, passes=5, touch=False)
     assert len(of.samples(5)) == 2  # a whole pass
 

@@ -1,0 +1,59 @@
+"""From Python: what a program wrote is judged as a text, never taken for a name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from support import ROOT
+from test_page import make, write
+
+import harness
+from harness import run
+from harness.records import Solution
+
+SOURCE = "class ModelNew:\n    pass\n"
+
+
+def asked(text: str) -> Solution:
+    """What is judged for a text, with the judging itself left out."""
+    found: list[Solution] = []
+
+    def execute(request: run.Request, *_: Any) -> list[Any]:
+        found.extend(solution for job in run.find(request) for solution in job.solutions)
+        return [make(problem="mse")]
+
+    with mock.patch.object(run, "execute", execute), harness.Judge() as judge:
+        judge.evaluate_text("mse", text)
+    (solution,) = found
+    return solution
+
+
+@pytest.mark.parametrize("text", [SOURCE, f"Here it is:\n```python\n{SOURCE}```\nFast!"])
+def test_a_text_is_a_source_or_an_answer_that_holds_it(text: str) -> None:
+    solution = asked(text)
+    assert (solution.fault, solution.source.strip()) == (None, SOURCE.strip())
+    assert not Path(solution.path).exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["cuda", "cpp", str(ROOT / "solutions/mse/cuda.py"), "", "../x", "\ud800", "\0"]
+)
+def test_a_text_that_is_a_name_or_a_path_is_no_code(text: str) -> None:
+    solution = asked(text)
+    assert solution.fault
+    assert "ModelNew" not in solution.source
+
+
+def test_one_file_is_named_as_such(tmp_path: Path) -> None:
+    (path,) = write(tmp_path, {"one": [make()]})
+    for files in (path, str(path), [path], (str(path),)):
+        assert [side.file for side in harness.compare(files).sides] == ["one.csv"]
+
+
+def test_other_texts_have_other_names() -> None:
+    names = {asked(text).name for text in (SOURCE, SOURCE, f"{SOURCE}\n", "cuda")}
+    assert len(names) == 3
+    assert all(name.startswith("answer_") for name in names)
