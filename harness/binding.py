@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from harness.trees import walk_tensors
+from harness.trees import dense, walk_tensors
 
 
 class NoBackward(Exception):
@@ -16,8 +16,9 @@ class NoBackward(Exception):
 
 @dataclass(kw_only=True)
 class Binding:
-    """A model in the reference's terms. `names`: the reference's name of a parameter or buffer
-    -> the model's own. `outputs`: paths of what is differentiated; None: all that can be."""
+    """A model in the reference's terms. `names`: the reference's name of a parameter or buffer,
+    where that is dense -> the model's own. `outputs`: paths of what is differentiated; None: all
+    that can be."""
 
     model: torch.nn.Module
     names: dict[str, str]
@@ -26,7 +27,7 @@ class Binding:
     @classmethod
     def to_itself(cls, model: torch.nn.Module) -> Binding:
         tensors = [*model.named_parameters(), *model.named_buffers()]
-        return cls(model=model, names={name: name for name, _ in tensors})
+        return cls(model=model, names={name: name for name, t in tensors if dense(t)})
 
     def parameters(self) -> dict[str, torch.Tensor]:
         return self._named(dict(self.model.named_parameters()))

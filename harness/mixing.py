@@ -48,13 +48,15 @@ class Renewal:
     which needs mixtures and a function that leaves its inputs as they are. `seeded`: calls by the
     judge's clock draw random numbers of their own, each from the seed of its first draw.
     `restored`: buffers, which calls go by and change, are put back before each of them. `mutates`:
-    calls change their inputs, and what they leave there is looked at."""
+    calls change their inputs, and what they leave there is looked at. `singly`: modes of which no
+    two calls can be under way at once."""
 
     mix: bool = True
     touch: bool = False
     seeded: bool = False
     restored: bool = False
     mutates: bool = False
+    singly: tuple[str, ...] = ()
 
 
 def mixes(seed: int, seeds: list[int], count: int, *, mix: bool) -> list[tuple[int, Mix]]:

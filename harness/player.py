@@ -14,10 +14,11 @@ from typing import Any
 import torch
 
 from harness.binding import Binding
+from harness.buffers import Buffers
 from harness.draws import generator, grad_outputs, surroundings
 from harness.encoding import text_keys
 from harness.problem import Instance
-from harness.trees import inexact, map_tensors, once, walk_tensors
+from harness.trees import dense, inexact, map_tensors, once, walk_tensors
 from harness.trial import Call, Played, Result, Trial
 
 
@@ -87,10 +88,19 @@ class Player:
             if trial.weights_seed is not None:
                 state |= self.binding.parameters()
             state = {name: tensor.detach().clone() for name, tensor in state.items()}
-        return Played(
-            results=[self._result(one) for one in live],
-            later=[text_keys(self.finish(one.output)) for one in live] if several else [],
-            state=state,
+            later = [text_keys(self._apart(one.output)) for one in live] if several else []
+            results = [self._result(one) for one in live]
+        return Played(results=results, later=later, state=state)
+
+    def _apart(self, value: Any) -> Any:
+        """`value` as it is handed out; in copies where it shares memory with weights or buffers,
+        for these are put back."""
+        model = self.binding.model
+        tensors = (*model.parameters(), *model.buffers())
+        own = {_storage(tensor) for tensor in tensors if dense(tensor)}
+        return map_tensors(
+            lambda t: t.clone() if dense(t) and _storage(t) in own else t,
+            self.finish(value),
         )
 
     def _prepare(self, call: Call, needs: tuple[str, ...] | None, previous: _Live | None) -> _Live:
@@ -142,8 +152,8 @@ class Player:
     def _result(self, one: _Live) -> Result:
         """What is handed out of a call, once the trial is over."""
         result, names = one.result, self.instance.input_names(one.inputs)
-        result.output = text_keys(self.finish(one.output) if one.kept is None else one.kept)
-        result.grads = self.finish(result.grads)
+        result.output = text_keys(self._apart(one.output) if one.kept is None else one.kept)
+        result.grads = self._apart(result.grads)
         result.inputs = {
             path: tensor.detach()
             for name, value in zip(names, one.inputs, strict=True)
@@ -193,13 +203,12 @@ class Player:
 
     @contextlib.contextmanager
     def _buffers_kept(self) -> Iterator[None]:
-        """Buffers get back the values that they had, also those that only this model has."""
-        model = self.binding.model
-        before = {name: once(tensor).detach().clone() for name, tensor in model.named_buffers()}
+        """Buffers are what they were, also those that only this model has."""
+        buffers = Buffers.of(self.binding.model)
         try:
             yield
         finally:
-            _restore(dict(model.named_buffers()), before)
+            buffers.put_back()
 
     @contextlib.contextmanager
     def _mode(self, training: bool) -> Iterator[None]:
@@ -220,6 +229,10 @@ def _restore(tensors: dict[str, torch.Tensor], values: dict[str, torch.Tensor]) 
     for name, value in values.items():
         if name in tensors and once(tensors[name]).shape == value.shape:
             once(tensors[name]).copy_(value)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return torch.Tensor.untyped_storage(tensor).data_ptr()
 
 
 def _varied(tensor: torch.Tensor, seed: int, name: str) -> torch.Tensor:

@@ -74,7 +74,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("worker.failed",),
     ("worker.faults", "worker.headers", "worker.diagnosis"),
     ("player",),
-    ("binding",),
+    ("binding", "buffers"),
     ("channel", "problem", "trial", "syntax"),
     ("encoding", "problem_file"),
     ("draws", "constants"),

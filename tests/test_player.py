@@ -101,6 +101,29 @@ def test_buffers_are_told_as_the_call_left_them(instance: Instance, model: Any) 
     assert not torch.equal(played.state["norm.weight"], model.norm.weight)
 
 
+def test_what_lies_in_a_weight_or_a_buffer_is_told_as_the_call_left_it() -> None:
+    source = SOURCE.replace("x.detach()", "(self.norm.running_mean, self.norm.weight[1:])")
+    found = Instance(
+        source=source, path="p.py", size="full", dtype=torch.float32, device=torch.device("cpu")
+    )
+    played = play(found, found.model(0), Call(draw=A), weights_seed=3)
+    _, (mean, weight) = played.results[0].output
+    torch.testing.assert_close(mean, played.state["norm.running_mean"])
+    torch.testing.assert_close(weight, played.state["norm.weight"][1:])
+
+
+def test_the_same_tensors_are_buffers_afterwards(instance: Instance, model: Any) -> None:
+    mean = model.norm.running_mean
+
+    def replaced(module: Any, inputs: Any, output: Any) -> None:
+        module.running_mean = torch.full((4,), 7.0, dtype=torch.float64)
+
+    with model.norm.register_forward_hook(replaced):
+        play(instance, model, Call(draw=A))
+    assert model.norm.running_mean is mean
+    assert torch.equal(mean, torch.zeros(3))
+
+
 def test_a_call_without_grad_records_nothing(instance: Instance, model: torch.nn.Module) -> None:
     (result,) = play(instance, model, Call(draw=A)).results
     assert result.grads == {}

@@ -22,8 +22,8 @@ SPARSE = 0.5  # share of elements with a gradient, below which it is asked what 
 
 def values(reference: Reference, result: Result) -> dict[str, torch.Tensor]:
     """Inputs, parameters and buffers by name."""
-    model = reference.model
-    return {**dict(model.named_buffers()), **dict(model.named_parameters()), **result.inputs}
+    own = reference.binding
+    return {**own.buffers(), **own.parameters(), **result.inputs}
 
 
 def needed_by_backward(reference: Reference) -> set[str]:

@@ -57,11 +57,12 @@ class Plan:
     budget_s: float
 
 
-def plan(ms: dict[str, float], *, cuda: bool, settings: Settings) -> Plan:
-    """How to measure two sides that take about `ms` milliseconds a call."""
+def plan(ms: dict[str, float], *, cuda: bool, settings: Settings, singly: bool = False) -> Plan:
+    """How to measure two sides that take about `ms` milliseconds a call; with `singly`, one call a
+    unit, for no two can be under way at once."""
     wanted = MIN_CUDA_UNIT_MS if cuda else MIN_CPU_UNIT_MS
     calls = max(1, math.ceil(wanted / min(ms.values())))
-    sets = min(calls, MAX_SETS if cuda else MAX_CPU_SETS)
+    sets = 1 if singly else min(calls, MAX_SETS if cuda else MAX_CPU_SETS)
     block_ms = 2 * sum(ms.values()) * sets
     epoch_ms = CUDA_EPOCH_MS * share(settings) if cuda else CPU_EPOCH_MS
     least = MIN_CUDA_BLOCKS if cuda else MIN_CPU_BLOCKS

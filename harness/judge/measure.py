@@ -64,11 +64,12 @@ def time_mode(
     """
     note(f"{mode}: warm-up")
     seconds = WARM_S[device.type] * (WARM_SHARE if warm else share(settings))
+    singly = mode in renewal.singly
     about = _warm_up(worker, mode, device, settings, renewal, seconds)
     epochs = Epochs(
         worker=worker,
         mode=mode,
-        steps=plan(about.ms, cuda=device.type == "cuda", settings=settings),
+        steps=plan(about.ms, cuda=device.type == "cuda", settings=settings, singly=singly),
         settings=settings,
         renewal=renewal,
         overhead_ms=overhead_ms if about.gated else 0.0,
@@ -144,6 +145,7 @@ def _warm_up(
         calls=WARM_CALLS,
         seconds=seconds,
         mix=renewal.mix,
+        singly=mode in renewal.singly,
     ).body["answer"]
     with claimed():
         return _About(

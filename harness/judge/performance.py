@@ -55,7 +55,19 @@ def measure(
 
 
 def _time(case: Case, judged: checks.Judged, mode: str, found: Findings, note: Note) -> None:
-    timing = time_mode(
+    timing = _timed(case, judged, mode, found, note)
+    claim = _claim(case, timing, found)
+    if claim.device.type == "cpu" and (audit.in_doubt(claim) or audit.unseen(claim)):
+        # Others may have kept the cores busy meanwhile; what a solution does, it does once more.
+        timing = _timed(case, judged, mode, found, note)
+    found.timings[mode] = timing
+    if judged.wrong_reveal:
+        raise _rejected(f"the output of a timed call ({mode}) is wrong: {judged.wrong_reveal}")
+    found.flags += [f"{mode}:{flag}" for flag in timing.flags]
+
+
+def _timed(case: Case, judged: checks.Judged, mode: str, found: Findings, note: Note) -> Timing:
+    return time_mode(
         judged.worker,
         mode,
         device=case.context.device,
@@ -67,10 +79,6 @@ def _time(case: Case, judged: checks.Judged, mode: str, found: Findings, note: N
         asks=lambda timing: audit.asks_the_device(_claim(case, timing, found)),
         note=note,
     )
-    found.timings[mode] = timing
-    if judged.wrong_reveal:
-        raise _rejected(f"the output of a timed call ({mode}) is wrong: {judged.wrong_reveal}")
-    found.flags += [f"{mode}:{flag}" for flag in timing.flags]
 
 
 def _memory(case: Case, worker: Worker, modes: tuple[str, ...], found: Findings) -> None:

@@ -17,11 +17,11 @@ from harness.config import Settings
 from harness.draws import Draw
 from harness.errors import ProblemError
 from harness.judge import compare
-from harness.judge.passes import PASSES, Ask, Pass
+from harness.judge.passes import PASSES, Ask, Pass, interleaved
 from harness.judge.reference import Expected, Reference
 from harness.judge.rules import Rules
 from harness.mixing import Mix, Renewal
-from harness.records import Phase
+from harness.records import MODES, Phase
 from harness.trees import dense, inexact, walk_tensors
 from harness.trial import Call, Played, Trial
 
@@ -36,9 +36,10 @@ class Survey:
     `left_out`: (phase, variation or pass) that the reference does not allow. `random`: it draws
     random numbers itself. `finite`: it is, for inputs as given. `stateful`: it has weights.
     `mutates`: it changes inputs in place, as a step of an optimiser does. `drifts`: what it gives
-    depends on the calls before, as with the state of a spectral normalisation. `mixable`: it has
-    inputs that can be mixed of two draws, and takes them. `backward`: it is checked, where there is
-    one. `constants`: buffers that a solution may do without."""
+    depends on the calls before, as with the state of a spectral normalisation.
+    `overwrites`: a call writes over what the one before returned, as where that is a buffer.
+    `mixable`: it has inputs that can be mixed of two draws, and takes them. `backward`: it is
+    checked, where there is one. `constants`: buffers that a solution may do without."""
 
     outputs: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
@@ -49,6 +50,7 @@ class Survey:
     stateful: bool = False
     mutates: bool = False
     drifts: bool = False
+    overwrites: bool = False
     mixable: bool = True
     backward: bool = True
     constants: tuple[str, ...] = ()
@@ -67,7 +69,17 @@ class Survey:
             seeded=self.random,
             restored=self.drifts,
             mutates=self.mutates,
+            singly=self.singly,
         )
+
+    @property
+    def singly(self) -> tuple[str, ...]:
+        """Modes of which no two calls can be under way at once: the second changes, or what is put
+        back for it, what the first returned, or what its backward needs."""
+        if self.overwrites:
+            return MODES
+        apart = self.drifts or (Phase.BACKWARD, interleaved.__name__) in self.left_out
+        return ("backward",) if apart else ()
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -128,6 +140,7 @@ def survey(reference: Reference, settings: Settings) -> Survey:
         stateful=bool(reference.binding.names),
         mutates=_changes_inputs(reference, draw, first),
         drifts=_depends_on_calls_before(reference, rules, draw),
+        overwrites=_overwrites(reference, rules, draw),
         backward=not settings.quick,
         constants=reference.constants,
     )
@@ -221,20 +234,33 @@ def _uninitialised(reference: Reference) -> list[str]:
 
 
 def _depends_on_calls_before(reference: Reference, rules: Rules, draw: Draw) -> bool:
-    """Whether a second call gives something else, because of what the first left in buffers.
+    """Whether a later call gives something else, because of what those before left in buffers.
 
     By the least difference, where the reference is otherwise exact: a state may converge, and
     timed calls have another one than the judge's.
     """
-    trial = Trial(calls=(Call(draw=draw), Call(draw=draw)))
+    other = Draw(seed=2)
+    # Two draws in turn, for a state may only grow, as a running maximum does.
+    trial = Trial(calls=tuple(Call(draw=one) for one in (draw, other, draw, other)))
     before = {name: tensor.clone() for name, tensor in reference.binding.buffers().items()}
     played = reference.play(trial)
     if all(torch.equal(tensor, before[name]) for name, tensor in played.state.items()):
         return False
-    first, second = played.results
-    alone = Played(results=[first, reference.call(draw)])
-    exact = rules.spread(alone) == 0
-    return rules.spread(played) > 0 if exact else _differ(rules, second.output, first.output)
+    first, _, *later = played.results
+    alone = [first, reference.call(other)]
+    exact = rules.spread(Played(results=[first, reference.call(draw)])) == 0
+    return any(
+        rules.spread(Played(results=[was, now])) > 0
+        if exact
+        else _differ(rules, now.output, was.output)
+        for was, now in zip(alone, later, strict=True)
+    )
+
+
+def _overwrites(reference: Reference, rules: Rules, draw: Draw) -> bool:
+    """Whether a second call changes what the first returned."""
+    played = reference.play(Trial(calls=(Call(draw=draw), Call(draw=Draw(seed=2)))))
+    return _differ(rules, played.later[0], played.results[0].output)
 
 
 def _differ(rules: Rules, one: Any, other: Any) -> bool:

@@ -7,18 +7,15 @@ from typing import Any
 
 from harness.config import Settings
 from harness.draws import Draw, GradDraw
-from harness.judge.passes import interleaved
 from harness.judge.reference import Expected, Reference
 from harness.judge.rules import Rules
 from harness.judge.sandbox import Worker, claimed
 from harness.judge.survey import Survey
 from harness.mixing import sample
-from harness.records import Phase
 from harness.trees import map_tensors, walk_tensors
 from harness.trial import Call, Played, Result, Trial
 
 FORWARD_MODES = ("forward", "forward_train")  # those that return no gradients
-_INTERLEAVED = (Phase.BACKWARD, interleaved.__name__)
 
 
 @dataclass(kw_only=True)
@@ -74,8 +71,7 @@ class TimedCalls:
                 got = self._with_inputs(
                     "forward_backward" if paired else mode, message.trees["output"]
                 )
-            apart = self.survey.drifts or _INTERLEAVED in self.survey.left_out
-            both = paired and not apart
+            both = paired and "backward" not in self.survey.singly
             self._examine("forward_backward" if both else mode, draw, grad_seed, got)
         finally:
             message.close()

@@ -17,9 +17,10 @@ from typing import Any
 import torch
 
 from harness.binding import Binding
+from harness.buffers import Buffers
 from harness.draws import Draw, GradDraw, grad_outputs
 from harness.problem import Instance
-from harness.trees import dense, map_tensors, once
+from harness.trees import dense, map_tensors
 from harness.worker.faults import ContractFault
 
 _POISON_LEAST_BYTES = 512 << 20
@@ -90,8 +91,8 @@ class Side:
         self.model = model
         self.mutates = mutates
         self.binding = binding or Binding.to_itself(model)
-        buffers = model.named_buffers() if restored else ()
-        self._buffers = {name: once(tensor).detach().clone() for name, tensor in buffers}
+        self._restored = Buffers.of(model) if restored else Buffers()
+        self.buffers = [tensor for tensor in model.buffers() if dense(tensor)]
         self._weights = list(model.parameters())
         self.steps = True
 
@@ -121,16 +122,10 @@ class Side:
 
     def prepare(self, mode: str, calls: CallSet) -> Any:
         """What precedes the clock: for `backward`, a fresh forward."""
-        self._restore()
+        self._restored.put_back()
         if mode != "backward":
             return None
         return self.forward(calls)
-
-    @torch.no_grad()
-    def _restore(self) -> None:
-        for name, tensor in self.model.named_buffers() if self._buffers else ():
-            if name in self._buffers:
-                once(tensor).copy_(self._buffers[name])
 
     def run(self, mode: str, calls: CallSet, prepared: Any) -> Any:
         """The timed part of one call. In training no call meets the weights of the one before:

@@ -115,12 +115,14 @@ class InputSets:
             if _more_than_tensors(calls.inputs):
                 calls.inputs = _around(calls.inputs, self.pool.values(first))
 
-    def apart(self, outputs: list[Any]) -> list[Any]:
-        """`outputs`, plain; those in copies that share memory with an input, for they would get the
-        values of the next unit."""
-        inputs = {_storage(t) for calls in self.sets for _, t in walk_tensors(calls.inputs, "")}
+    def apart(self, outputs: list[Any], buffers: list[torch.Tensor]) -> list[Any]:
+        """`outputs`, plain; those in copies that share memory with an input, with the gradient of
+        an output, as that of a sum does, or with `buffers`: they would get values of the next unit.
+        """
+        given = [[[calls.inputs, calls.grads] for calls in self.sets], buffers]
+        renewed = {_storage(tensor) for _, tensor in walk_tensors(given, "")}
         return [
-            map_tensors(lambda t: t.clone() if _storage(t) in inputs else t, plain(output))
+            map_tensors(lambda t: t.clone() if _storage(t) in renewed else t, plain(output))
             for output in outputs
         ]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from harness.trees import dense, once
 from harness.worker.faults import ContractFault
 
 MODULE_NAME = "solution_under_test"
@@ -52,8 +53,8 @@ def adopt_state(
 ) -> tuple[dict[str, str], str]:
     """Copy the reference's parameters and buffers into `model`.
 
-    Returns what the model calls each of them, and a note on how they were matched, or "".
-    By name where name and shape agree, the rest in order, where the shapes do. Buffers that
+    Returns what the model calls each of them that is dense, and a note on how they were matched,
+    or "". By name where name and shape agree, the rest in order, where the shapes do. Buffers that
     only the solution has are its own business; parameters are not. It may do without `constants`,
     buffers of the reference that never change.
     Raises `ContractFault` that lists both sides where neither way fits.
@@ -69,8 +70,20 @@ def adopt_state(
     own = dict(model.named_parameters()) | dict(model.named_buffers())
     with torch.no_grad():
         for name, mine in names.items():
-            own[mine].copy_(theirs[name])
+            _write(own[mine], theirs[name])
+    names = {name: mine for name, mine in names.items() if dense(theirs[name])}
     return names, "; ".join(notes + more)
+
+
+def _write(own: torch.Tensor, theirs: torch.Tensor) -> None:
+    """Copy `theirs` into `own`, which may be expanded like it, or dense where `theirs` is not."""
+    if not dense(own):
+        own.copy_(theirs)
+        return
+    values = theirs if dense(theirs) else theirs.to_dense()
+    if once(own).shape == once(values).shape:
+        own, values = once(own), once(values)
+    own.copy_(values)
 
 
 def _match(

@@ -83,7 +83,7 @@ class Readings(InputSets):
             if seeded:
                 torch.manual_seed(self.pool.seeds[first])
             returned.append(self.candidate.run(mode, calls, self.candidate.prepare(mode, calls)))
-        return self.apart(self._with_inputs(returned))
+        return self.apart(self._with_inputs(returned), self.candidate.buffers)
 
     def _with_inputs(self, outputs: list[Any]) -> list[Any]:
         """What a call on each input set returned, and of one that changes its inputs, these."""

@@ -23,6 +23,7 @@ class TimingOrders(State):
             candidate=candidate,
             meter=meters.METERS[instance.device.type](instance.device),
             mix=order["mix"],
+            singly=order["singly"],
         )
         answer = self.timer.warm_up(
             order["mode"], order["seed"], calls=order["calls"], seconds=order["seconds"]

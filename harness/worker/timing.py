@@ -34,11 +34,13 @@ class Timer(Readings):
     """The two sides, and what is kept of the last epoch for the judge to look at.
 
     `kept`: outputs by the number of their unit, which is that of the mixture of values that it ran
-    on; `likewise`, for nobody, those of the reference.
+    on; `likewise`, for nobody, those of the reference. `singly`: no two calls can be under way at
+    once.
     """
 
     reference: Side
     meter: Meter
+    singly: bool = False
     kept: dict[int, list[Any]] = field(default_factory=dict)
     likewise: dict[int, list[Any]] = field(default_factory=dict)
 
@@ -64,8 +66,10 @@ class Timer(Readings):
 
     def _wall_ms(self, side: Side, mode: str, ms: float) -> float:
         """Milliseconds of one call by the wall clock. Launches matter for short calls only: of
-        long ones, whose outputs may be large, a single one tells."""
-        count = max(1, min(WALL_CALLS, math.ceil(WALL_MS / max(ms, WALL_MS / WALL_CALLS))))
+        long ones, whose outputs may be large, a single one tells; it has to where no two can be
+        under way at once."""
+        most = 1 if self.singly else WALL_CALLS
+        count = max(1, min(most, math.ceil(WALL_MS / max(ms, WALL_MS / WALL_CALLS))))
         self.refresh()
         return WallMeter().unit(side, mode, self.sets * count).ms / count
 
@@ -206,7 +210,7 @@ class Timer(Readings):
         that is in the caches. In A/A tests at 0.01 ms a call the candidate was 2.6 to 3.7 % faster,
         since its units come after the reference's more often than after its own.
         """
-        outputs = self.apart(outputs)
+        outputs = self.apart(outputs, side.buffers)
         size, kept = bytes_of(outputs), self.kept
         if side is self.reference:
             if self.instance.device.type != "cpu" or size > KEEP_BYTES:

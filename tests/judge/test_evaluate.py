@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,7 +17,7 @@ import torch
 from support import SCALE_SOURCE, TINY, Bench, judges
 
 from harness.errors import ProblemError
-from harness.judge import audit, baseline, checks, evaluate, performance, verdicts
+from harness.judge import audit, baseline, checks, evaluate, measure, performance, verdicts
 from harness.judge.baseline import Baseline
 from harness.judge.case import open_case
 from harness.judge.context import Context
@@ -24,6 +25,7 @@ from harness.judge.rows import Findings
 from harness.judge.sandbox import WorkerFault, WorkerLied, claimed
 from harness.judge.subject import Subject
 from harness.records import MODES, Phase, Row, Status
+from harness.timings import Epoch, Timing
 from harness.trial import Played
 
 WEIGHTED = """
@@ -129,6 +131,106 @@ def rows(request: pytest.FixtureRequest, bench: Bench) -> Iterator[Rows]:
 
 
 # --- what is right ------------------------------------------------------------------------------
+
+
+#: What a forward does to a buffer that is saved for the backward.
+IN_A_BUFFER = {
+    "goes on in place": "self.kept.copy_(torch.sin(self.kept))",
+    "puts another in its place": "self.kept = torch.sin(self.kept)",
+    "writes the same once more": "self.kept.copy_(self.kept)",
+    "puts a longer one in its place": "self.kept = self.kept.new_ones(len(self.kept) + 1)",
+}
+
+
+@pytest.mark.parametrize("kept", IN_A_BUFFER.values(), ids=IN_A_BUFFER.keys())
+def test_a_backward_is_timed_where_no_two_calls_can_be_under_way(bench: Bench, kept: str) -> None:
+    """A later forward, or putting buffers back before it, changes what the one before has saved."""
+    lines = ["self.register_buffer('kept', torch.rand(64) + 0.5)", kept]
+    problem = f"""
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        {lines[0]}
+
+    def forward(self, x):
+        with torch.no_grad():
+            {lines[1]}
+        return (x * self.kept[:64]).tanh()
+
+
+def get_inputs():
+    return [torch.randn(8, 64)]
+"""
+    solution = problem.replace("Model(", "ModelNew(").partition("def get_inputs")[0]
+    row = bench.judge(solution, problem, modes=("backward",))
+    is_row(row, Status.PASS, Phase.DONE, "^$")
+    assert row.modes["backward"].solution_ms is not None
+
+
+#: Buffers of other kinds than plain arrays that stay what they are: the first values, a call.
+BUFFERS = {
+    "sparse": ("torch.eye(8).to_sparse()", "torch.sparse.mm(self.kept, x)"),
+    "compressed": ("torch.eye(8).to_sparse_csr()", "self.kept @ x"),
+    "expanded": ("torch.rand(1).expand(64)", "x * self.kept"),
+    "only grows": ("torch.ones(())", "x / self.kept.copy_(self.kept.maximum(x.detach().max()))"),
+}
+
+
+@pytest.mark.parametrize(("first", "call"), BUFFERS.values(), ids=BUFFERS.keys())
+def test_a_reference_passes_as_its_own_solution_whatever_its_buffers(
+    bench: Bench, first: str, call: str
+) -> None:
+    problem = f"""
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", {first})
+
+    def forward(self, x):
+        return {call}
+
+
+def get_inputs():
+    return [torch.randn(8, 64)]
+"""
+    solution = problem.replace("Model(", "ModelNew(").partition("def get_inputs")[0]
+    row = bench.judge(solution, problem, modes=("forward", "backward"))
+    is_row(row, Status.PASS, Phase.DONE, "^$")
+    dense = solution.replace(first, "torch.zeros(8, 8)").replace("torch.sparse.mm", "torch.mm")
+    if "sparse" in first:  # the values of which are then a solution's to lay out
+        is_row(bench.judge(dense, problem), Status.PASS, Phase.DONE, "^$")
+
+
+def test_what_a_call_returns_may_be_written_over_by_the_next(bench: Bench) -> None:
+    """As by a model that returns its running mean."""
+    problem = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(64))
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.mean.copy_(x.mean(dim=0))
+        return 2 * x, self.mean
+
+
+def get_inputs():
+    return [torch.randn(8, 64)]
+"""
+    solution = problem.replace("Model(", "ModelNew(").partition("def get_inputs")[0]
+    is_row(bench.judge(solution, problem), Status.PASS, Phase.DONE, "^$")
+    stale = solution.replace("2 * x, self.mean", "2 * x, torch.zeros(64)")
+    is_row(bench.judge(stale, problem), Status.WRONG_OUTPUT, Phase.FORWARD, r"output\[1\]")
 
 
 def test_a_right_solution_passes_with_every_column_measured(bench: Bench) -> None:
@@ -556,6 +658,28 @@ def test_a_reference_that_is_slowed_down_is_rejected(bench: Bench) -> None:
     slowing = "sys.modules['problem_under_test'].Model.forward = slow"
     row = bench.judge(model(RIGHT, before=before, init=slowing), real_baseline=True)
     is_row(row, Status.REJECTED, Phase.AUDIT, r"the reference took .* ms beside the solution")
+
+
+def disturbed(timing: Timing) -> Timing:
+    """As where others have kept the cores busy: a call of the reference took longer."""
+    blocks = (replace(timing.epochs[0].blocks[0], reference_ms=(1.0, 1.0)),)
+    return replace(timing, epochs=(Epoch(blocks=blocks, wall_s=1e9),) * len(timing.epochs))
+
+
+@pytest.mark.parametrize(("times", "status"), [(1, Status.PASS), (2, Status.REJECTED)])
+def test_on_a_cpu_a_claim_in_doubt_is_timed_once_more(
+    bench: Bench, times: int, status: Status
+) -> None:
+    found: list[Timing] = []
+
+    def time_mode(*arguments: Any, **options: Any) -> Timing:
+        found.append(measure.time_mode(*arguments, **options))
+        return disturbed(found[-1]) if len(found) <= times else found[-1]
+
+    with mock.patch.object(performance, "time_mode", time_mode):
+        row = bench.judge(model(RIGHT), real_baseline=True)
+    assert row.verdict.status is status, row.verdict
+    assert len(found) == 2
 
 
 #: Reads the judge's orders itself and answers in the worker's place.

@@ -502,6 +502,37 @@ def test_garbage_collection_is_on_again_after_an_epoch_also_after_an_error() -> 
     assert gc.isenabled()
 
 
+class Lent(torch.nn.Module):
+    """What it returns, or the gradient of that, lies in memory that the next unit writes to."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.register_buffer("kept", torch.zeros(4, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.kind == "buffer":
+            return self.kept.copy_(x)  # type: ignore[operator,no-any-return]
+        return x.t() if self.kind == "view" else x.sum(dim=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"),
+    [("view", "forward"), ("buffer", "forward"), ("view", "backward"), ("sum", "backward")],
+)
+def test_what_lies_in_memory_that_the_next_unit_writes_to_is_kept_as_it_was(
+    kind: str, mode: str
+) -> None:
+    of = timer([])
+    of.candidate = Side("candidate", Lent(kind))
+    kept = [of.kept[unit][0] for unit in epoch(of, mode, seeds=[1, 2], grad_seeds=[4])["kept"]]
+    values = [one if mode == "forward" else one["x"] for one in kept]
+    assert len({float(one.sum()) for one in values}) == len(values) > 1
+    of.stopwatch(mode, mix_seed=1, passes=3, touch=False)
+    values = [one if mode == "forward" else one["x"] for one in of.returned]
+    assert len({float(one.sum()) for one in values}) == len(values) == 3
+
+
 def test_warming_up_calls_both_sides_often_enough_and_estimates_each() -> None:
     log: list[tuple[str, float]] = []
     answer = timer(log).warm_up("forward", 1, calls=7, seconds=0.0)
