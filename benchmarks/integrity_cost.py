@@ -18,6 +18,7 @@ import argparse
 import contextlib
 import csv
 import dataclasses
+import functools
 import itertools
 import statistics
 import tempfile
@@ -25,12 +26,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 from harness import ROOT, catalog, config, run
-from harness.judge import baseline, checks, evaluate, stopwatch
+from harness.judge import baseline, checks, evaluate, measure, performance, unseen
 from harness.judge.baseline import Baseline
 from harness.judge.case import Case, open_case
 from harness.records import Problem, Row, Solution, Timing
@@ -57,13 +57,18 @@ FIELDS = (
 
 @contextlib.contextmanager
 def _no_stopwatch() -> Iterator[None]:
-    """No calls by the judge's clock, and no reading of the reference to hold a claim against."""
-    none = SimpleNamespace(call_ms=None, host_ms=None, cores=None)
+    """No calls by the judge's clock nor on values of which nothing was met, and no reading of the
+    reference to hold a claim against."""
+    unclocked = functools.partial(measure.time_mode, clocked=False)
     with (
-        mock.patch.object(stopwatch, "read", return_value=none),
+        mock.patch.object(performance, "time_mode", unclocked),
         mock.patch.object(Baseline, "stopwatches", return_value=[]),
     ):
         yield
+
+
+def _no_unseen() -> AbstractContextManager[Any]:
+    return mock.patch.object(unseen, "timed", lambda worker, timing, *_, **__: timing)
 
 
 def _no_reveals() -> AbstractContextManager[Any]:
@@ -75,6 +80,7 @@ DEFENCES: dict[str, tuple[dict[str, Any], Callable[[], AbstractContextManager[An
     "isolation": ({"sandbox": "default"}, contextlib.nullcontext),
     "profiled_pass": ({"profile": False}, contextlib.nullcontext),
     "stopwatch": ({}, _no_stopwatch),
+    "unseen": ({}, _no_unseen),
     "reveals": ({}, _no_reveals),
 }
 ON, OFF = "all_on", "all_off"
