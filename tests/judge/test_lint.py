@@ -124,10 +124,10 @@ FIT = ("softmax", "cross_entropy", "mse", "moments", "linear", "layer_norm", "ba
 
 @pytest.mark.parametrize("name", FIT)
 def test_every_mutant_of_a_fit_problem_is_caught_or_as_accurate(name: str) -> None:
+    """Or missed on so few seeds that an evaluation lets it pass by a chance below 1 in 1000."""
     found = findings((PROBLEMS / f"{name}.py").read_text())
-    assert {f.outcome for f in found} <= {Outcome.CAUGHT, Outcome.ACCURATE}, [
-        f for f in found if f.outcome not in (Outcome.CAUGHT, Outcome.ACCURATE)
-    ]
+    fine = (Outcome.CAUGHT, Outcome.ACCURATE, Outcome.SELDOM)
+    assert not [f for f in found if f.outcome not in fine]
     assert {f.mutant for f in found} >= {
         "zeros",
         "the mean over other seeds",
