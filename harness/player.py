@@ -18,7 +18,7 @@ from harness.buffers import Buffers
 from harness.draws import generator, grad_outputs, surroundings
 from harness.encoding import text_keys
 from harness.problem import Instance
-from harness.trees import dense, inexact, map_tensors, once, walk_tensors
+from harness.trees import apart_from, inexact, map_tensors, once, walk_tensors
 from harness.trial import Call, Played, Result, Trial
 
 
@@ -96,12 +96,7 @@ class Player:
         """`value` as it is handed out; in copies where it shares memory with weights or buffers,
         for these are put back."""
         model = self.binding.model
-        tensors = (*model.parameters(), *model.buffers())
-        own = {_storage(tensor) for tensor in tensors if dense(tensor)}
-        return map_tensors(
-            lambda t: t.clone() if dense(t) and _storage(t) in own else t,
-            self.finish(value),
-        )
+        return apart_from(self.finish(value), (*model.parameters(), *model.buffers()))
 
     def _prepare(self, call: Call, needs: tuple[str, ...] | None, previous: _Live | None) -> _Live:
         if previous is not None and call.inputs == "same":
@@ -229,10 +224,6 @@ def _restore(tensors: dict[str, torch.Tensor], values: dict[str, torch.Tensor]) 
     for name, value in values.items():
         if name in tensors and once(tensors[name]).shape == value.shape:
             once(tensors[name]).copy_(value)
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    return torch.Tensor.untyped_storage(tensor).data_ptr()
 
 
 def _varied(tensor: torch.Tensor, seed: int, name: str) -> torch.Tensor:

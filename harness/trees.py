@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -16,6 +16,11 @@ def inexact(tensor: torch.Tensor) -> bool:
 def dense(tensor: torch.Tensor) -> bool:
     """Whether it is a plain array of numbers: not sparse, nested or quantized."""
     return not (tensor.is_nested or tensor.is_quantized) and tensor.layout is torch.strided
+
+
+def storage_of(tensor: torch.Tensor) -> int:
+    """The address of the memory that it lies in; of a dense one."""
+    return torch.Tensor.untyped_storage(tensor).data_ptr()
 
 
 def once(tensor: torch.Tensor) -> torch.Tensor:
@@ -84,3 +89,10 @@ def stack(values: list[Any]) -> Any:
     if isinstance(first, dict):
         return {key: stack([value[key] for value in values]) for key in first}
     return first
+
+
+def apart_from(value: Any, others: Iterable[torch.Tensor]) -> Any:
+    """The tree `value` with copies of the tensors that share memory with one of `others`. What is
+    not dense shares none."""
+    taken = {storage_of(tensor) for tensor in others if dense(tensor)}
+    return map_tensors(lambda t: t.clone() if dense(t) and storage_of(t) in taken else t, value)

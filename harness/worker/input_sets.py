@@ -16,7 +16,7 @@ import torch
 
 from harness.mixing import Mix, mixes, touches, whole
 from harness.problem import Instance
-from harness.trees import map_tensors, walk_tensors
+from harness.trees import apart_from, map_tensors, walk_tensors
 from harness.worker.calls import CallSet, plain
 from harness.worker.pool import Pool
 
@@ -120,11 +120,8 @@ class InputSets:
         an output, as that of a sum does, or with `buffers`: they would get values of the next unit.
         """
         given = [[[calls.inputs, calls.grads] for calls in self.sets], buffers]
-        renewed = {_storage(tensor) for _, tensor in walk_tensors(given, "")}
-        return [
-            map_tensors(lambda t: t.clone() if _storage(t) in renewed else t, plain(output))
-            for output in outputs
-        ]
+        renewed = [tensor for _, tensor in walk_tensors(given, "")]
+        return [apart_from(plain(output), renewed) for output in outputs]
 
 
 def _more_than_tensors(value: Any) -> bool:
@@ -144,7 +141,3 @@ def _around(inputs: list[Any], drawn: list[Any]) -> list[Any]:
         return next(tensors)
 
     return [map_tensors(own, value) for value in drawn]
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    return torch.Tensor.untyped_storage(tensor).data_ptr()
