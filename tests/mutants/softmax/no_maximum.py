@@ -1,7 +1,7 @@
 """No maximum is taken off before the exponential, which overflows.
 
 expect: wrong_output
-says: for inputs varied as large
+says: for inputs varied as
 """
 
 import torch
