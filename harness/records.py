@@ -225,11 +225,9 @@ IDENTITY_COLUMNS = (
 ENVIRONMENT_COLUMNS = tuple(f.name for f in dataclasses.fields(Environment))
 VERDICT_COLUMNS = ("status", "phase", "message", "log")
 MODE_COLUMNS = tuple(f"{mode}_{field}" for mode in MODES for field in MODE_FIELDS)
-TAIL_COLUMNS = (
-    "inference_peak_mib",
-    "training_peak_mib",
-    "reference_inference_peak_mib",
-    "reference_training_peak_mib",
+PEAK_COLUMNS = ("inference_peak_mib", "training_peak_mib")
+#: Fields of a row that are columns as they are.
+PLAIN_COLUMNS = (
     "error_ratio",
     "own_share",
     "isolation",
@@ -238,6 +236,11 @@ TAIL_COLUMNS = (
     "check_s",
     "measure_s",
     "total_s",
+)
+TAIL_COLUMNS = (
+    *PEAK_COLUMNS,
+    *(f"reference_{column}" for column in PEAK_COLUMNS),
+    *PLAIN_COLUMNS,
     "flags",
 )
 #: Every column of a results CSV, in order; the same names are the keys of `--json`.
@@ -306,19 +309,7 @@ class Row:
                 result = dataclasses.replace(result, **dict.fromkeys(CREDITED_FIELDS))
             values |= {f"{mode}_{f}": getattr(result, f) for f in MODE_FIELDS}
         own, reference = self.memory or Memory(), self.reference_memory or Memory()
-        values |= {
-            "inference_peak_mib": own.inference_peak_mib,
-            "training_peak_mib": own.training_peak_mib,
-            "reference_inference_peak_mib": reference.inference_peak_mib,
-            "reference_training_peak_mib": reference.training_peak_mib,
-            "error_ratio": self.error_ratio,
-            "own_share": self.own_share,
-            "isolation": self.isolation,
-            "settings": self.settings,
-            "build_s": self.build_s,
-            "check_s": self.check_s,
-            "measure_s": self.measure_s,
-            "total_s": self.total_s,
-            "flags": " ".join(self.flags),
-        }
-        return values
+        values |= {c: getattr(own, c) for c in PEAK_COLUMNS}
+        values |= {f"reference_{c}": getattr(reference, c) for c in PEAK_COLUMNS}
+        values |= {c: getattr(self, c) for c in PLAIN_COLUMNS}
+        return values | {"flags": " ".join(self.flags)}

@@ -222,17 +222,12 @@ def to_row(values: Mapping[str, Value]) -> Row:
         for mode in MODES
     }
     sides = [
-        Memory(
-            **{
-                f"{name}_peak_mib": any_of[f"{side}{name}_peak_mib"]
-                for name in ("inference", "training")
-            }
-        )
+        Memory(**{column: any_of[f"{side}{column}"] for column in records.PEAK_COLUMNS})
         for side in ("", "reference_")
     ]
-    kept = (*records.IDENTITY_COLUMNS, *records.TAIL_COLUMNS[4:], "log")
+    kept = (*records.IDENTITY_COLUMNS, *records.PLAIN_COLUMNS, "log")
     return Row(
-        **{column: any_of[column] for column in kept if column != "flags"},
+        **{column: any_of[column] for column in kept},
         environment=Environment(**{c: any_of[c] for c in records.ENVIRONMENT_COLUMNS}),
         verdict=Verdict(
             status=Status(any_of["status"]),

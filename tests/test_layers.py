@@ -30,6 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.outcomes",),
     ("judge.mutants", "judge.stages", "judge.timed"),
     ("judge.survey",),
+    ("judge.traits",),
     ("judge.passes", "judge.rules"),
     ("judge.baseline",),
     ("judge.measure", "judge.peaks", "judge.limit"),
@@ -84,7 +85,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cuda_ipc", "records", "dispatch"),
     ("timings",),
     ("arguments", "slots", "backlog", "devices"),
-    ("stats", "errors", "cpu", "findings", "wire", "nvml", "wording"),
+    ("stats", "errors", "cpu", "disk", "findings", "wire", "nvml", "wording"),
     ("__init__", "judge.__init__", "worker.__init__"),
 )
 #: The package's face loads the interface when it is asked for; nothing else may look up.

@@ -90,19 +90,9 @@ def time_mode(
             asks=asks,
         )
 
-    readings: list[Reading] = []
-    began = time.monotonic()
-    with Monitor(device) as monitor:
-        while True:
-            epochs.measure(monitor)
-            timing = epochs.timing(flags=_host_flags(about, device), wall_ms=about.wall_ms)
-            note(f"{mode}: epoch {len(timing.epochs)}")
-            if enough(timing, epochs.steps, settings, time.monotonic() - began):
-                break
-            if not readings and clocked and examiner is None and device.type == "cpu":
-                # One that others have disturbed would let any claim pass: the better of two, apart.
-                readings.append(read())
-    timing = _settled(timing)
+    # A reading that others have disturbed would let any claim pass: the better of two, apart.
+    twice = clocked and examiner is None and device.type == "cpu"
+    timing, readings = _measure(epochs, about, device, read if twice else None, note)
     if not clocked:
         return timing
     readings.append(read(lambda one: not settings.quick and asks(_with_reading(timing, one))))
@@ -117,6 +107,27 @@ def time_mode(
         timeout_s=settings.call_timeout_s,
         examiner=examiner,
     )
+
+
+def _measure(
+    epochs: Epochs,
+    about: _About,
+    device: Device,
+    read: Callable[[], Reading] | None,
+    note: Callable[[str], None],
+) -> tuple[Timing, list[Reading]]:
+    """Epochs until it is enough; and a reading of the judge's clock between them, where given."""
+    readings: list[Reading] = []
+    began = time.monotonic()
+    with Monitor(device) as monitor:
+        while True:
+            epochs.measure(monitor)
+            timing = epochs.timing(flags=_host_flags(about, device), wall_ms=about.wall_ms)
+            note(f"{epochs.mode}: epoch {len(timing.epochs)}")
+            if enough(timing, epochs.steps, epochs.settings, time.monotonic() - began):
+                return _settled(timing), readings
+            if read is not None and not readings:
+                readings.append(read())
 
 
 @dataclass(frozen=True, kw_only=True)

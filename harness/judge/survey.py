@@ -16,14 +16,14 @@ import torch
 from harness.config import Settings
 from harness.draws import Draw
 from harness.errors import ProblemError
-from harness.judge import compare
+from harness.judge import compare, traits
 from harness.judge.passes import PASSES, Ask, Pass, interleaved
 from harness.judge.reference import Expected, Reference
 from harness.judge.rules import Rules
-from harness.mixing import Mix, Renewal
+from harness.mixing import Renewal
 from harness.records import MODES, Phase
-from harness.trees import dense, inexact, walk_tensors
-from harness.trial import Call, Played, Trial
+from harness.trees import dense, walk_tensors
+from harness.trial import Call, Trial
 
 AS_GIVEN = "as_given"
 MEMORY_SHARE = 0.45  # of the device, for the reference alone: the worker needs as much
@@ -116,13 +116,13 @@ def survey(reference: Reference, settings: Settings) -> Survey:
     draw = Draw(seed=1)
     first = reference.expected(Trial(calls=(Call(draw=draw),)), oracle=False)
     output = first.played.results[0].output
-    if _differ(rules, reference.call(draw).output, output):
+    if traits.differ(rules, reference.call(draw).output, output):
         raise ProblemError(
             "two calls of the reference on the same inputs, after the same torch.manual_seed, "
             "give different results: nothing can be judged by it",
             path=reference.instance.path,
         )
-    if not first.finite and (names := _uninitialised(reference)):
+    if not first.finite and (names := traits.uninitialised(reference)):
         text = f"{', '.join(names)}: NaN, which what nothing initialised holds (torch.empty)"
         raise ProblemError(text, path=reference.instance.path)
     try:
@@ -135,12 +135,12 @@ def survey(reference: Reference, settings: Settings) -> Survey:
         outputs=outputs,
         leaves=leaves,
         weights=tuple(name for name in reference.binding.parameters() if name in leaves),
-        random=_differ(rules, reference.call(draw, salt=1).output, output),
+        random=traits.differ(rules, reference.call(draw, salt=1).output, output),
         finite=first.finite,
         stateful=bool(reference.binding.names),
-        mutates=_changes_inputs(reference, draw, first),
-        drifts=_depends_on_calls_before(reference, rules, draw),
-        overwrites=_overwrites(reference, rules, draw),
+        mutates=traits.changes_inputs(reference, draw, first),
+        drifts=traits.depends_on_calls_before(reference, rules, draw),
+        overwrites=traits.overwrites(reference, rules, draw),
         backward=not settings.quick,
         constants=reference.constants,
     )
@@ -148,25 +148,9 @@ def survey(reference: Reference, settings: Settings) -> Survey:
     return replace(
         found,
         left_out=frozenset(_left_out(reference, rules, found, settings)),
-        mixable=_has_something_to_mix(reference)
-        and _takes_mixtures(reference, finite=found.finite),
+        mixable=traits.has_something_to_mix(reference)
+        and traits.takes_mixtures(reference, finite=found.finite),
     )
-
-
-def _has_something_to_mix(reference: Reference) -> bool:
-    """Whether an input holds several numbers with a fraction: integers are not mixed."""
-    inputs = reference.instance.inputs(Draw(seed=1))
-    return any(tensor.ndim and inexact(tensor) for _, tensor in walk_tensors(inputs, ""))
-
-
-def _takes_mixtures(reference: Reference, *, finite: bool) -> bool:
-    """Whether rows of two draws may stand side by side, times factors, as in timed calls."""
-    draw = Draw(seed=1, mix=Mix(seed=2, begin=0.25, end=0.75, factors=0))
-    try:
-        mixed = reference.expected(Trial(calls=(Call(draw=draw),)), oracle=False)
-    except Exception:  # noqa: BLE001 - whatever the reference raises, it is not asked for again
-        return False
-    return mixed.finite or not finite
 
 
 def _left_out(
@@ -207,64 +191,6 @@ def _admits(reference: Reference, rules: Rules, check: Pass, trial: Trial, *, or
 def fit(expected: Expected, rules: Rules) -> bool:
     """Whether a solution can be judged by these results: finite, and more than rounding noise."""
     return expected.finite and not rules.noisy(expected)
-
-
-def _changes_inputs(reference: Reference, draw: Draw, expected: Expected) -> bool:
-    """Whether a call leaves other inputs than were drawn."""
-    instance = reference.instance
-    inputs = instance.inputs(draw)
-    drawn = (
-        (path, tensor)
-        for name, value in zip(instance.input_names(inputs), inputs, strict=True)
-        for path, tensor in walk_tensors(value, name)
-    )
-    (result,) = expected.played.results
-    return any(
-        (after := result.inputs.get(path)) is None  # taken out of a dict or a list
-        or after.shape != before.shape
-        or not torch.allclose(after, before, equal_nan=True)
-        for path, before in drawn
-    )
-
-
-def _uninitialised(reference: Reference) -> list[str]:
-    """Names of the weights that hold NaN."""
-    own = reference.binding.parameters() | reference.binding.buffers()
-    return [name for name, tensor in own.items() if inexact(tensor) and bool(tensor.isnan().any())]
-
-
-def _depends_on_calls_before(reference: Reference, rules: Rules, draw: Draw) -> bool:
-    """Whether a later call gives something else, because of what those before left in buffers.
-
-    By the least difference, where the reference is otherwise exact: a state may converge, and
-    timed calls have another one than the judge's.
-    """
-    other = Draw(seed=2)
-    # Two draws in turn, for a state may only grow, as a running maximum does.
-    trial = Trial(calls=tuple(Call(draw=one) for one in (draw, other, draw, other)))
-    before = {name: tensor.clone() for name, tensor in reference.binding.buffers().items()}
-    played = reference.play(trial)
-    if all(torch.equal(tensor, before[name]) for name, tensor in played.state.items()):
-        return False
-    first, _, *later = played.results
-    alone = [first, reference.call(other)]
-    exact = rules.spread(Played(results=[first, reference.call(draw)])) == 0
-    return any(
-        rules.spread(Played(results=[was, now])) > 0
-        if exact
-        else _differ(rules, now.output, was.output)
-        for was, now in zip(alone, later, strict=True)
-    )
-
-
-def _overwrites(reference: Reference, rules: Rules, draw: Draw) -> bool:
-    """Whether a second call changes what the first returned."""
-    played = reference.play(Trial(calls=(Call(draw=draw), Call(draw=Draw(seed=2)))))
-    return _differ(rules, played.later[0], played.results[0].output)
-
-
-def _differ(rules: Rules, one: Any, other: Any) -> bool:
-    return any(check.problem for check in rules.output(one, other))
 
 
 def peak_share(reference: Reference, action: Callable[[], Any]) -> float:

@@ -6,7 +6,6 @@ A step that cannot go on raises `Ended`; what went wrong in a worker becomes one
 from __future__ import annotations
 
 import contextlib
-import shutil
 import tempfile
 import time
 import traceback
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 
 import torch
 
+from harness import disk
 from harness.errors import ProblemError, no_cpu_memory
 from harness.judge import baseline, checks
 from harness.judge.context import Context
@@ -37,7 +37,6 @@ _BY_KIND = {
     "problem": Status.RUNTIME_ERROR,  # the judge itself has tried the reference
     "no_backward": Status.FORWARD_ONLY,
 }
-LITTLE_DISK_BYTES = 256 << 20  # as in worker/building.py
 LITTLE_DEVICE_BYTES = 1 << 30  # CUDA and its libraries take half of that
 
 
@@ -114,10 +113,8 @@ def verdicts(phase: Progress, context: Context, name: str, found: Findings) -> I
 def broken(context: Context) -> bool:
     """Whether the judge, too, finds a disk full or the device out of use. That a worker says so is
     a claim, and what is no fault of a solution's is left out of what its author is measured by."""
-    for place in (context.cache, tempfile.gettempdir()):
-        with contextlib.suppress(OSError):
-            if shutil.disk_usage(place).free < LITTLE_DISK_BYTES:
-                return True
+    if disk.full(context.cache, tempfile.gettempdir()):
+        return True
     if context.device.type != "cuda":
         return False
     try:

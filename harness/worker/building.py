@@ -35,7 +35,7 @@ from typing import Any
 import torch
 from torch.utils import cpp_extension
 
-from harness import cpu
+from harness import cpu, disk
 from harness.worker import diagnosis, failed, headers, libraries
 from harness.worker.faults import (
     CompileFault,
@@ -45,7 +45,6 @@ from harness.worker.faults import (
     describe,
 )
 
-LITTLE_DISK_BYTES = 256 << 20  # a build that found a disk full has made some room since
 _USAGE = (
     "cpp_sources takes C++ text (the prototypes of what cuda_sources defines), "
     "cuda_sources CUDA text, functions a list of bare function names to bind"
@@ -65,6 +64,17 @@ class Record:
     library: str | None = None
     headers: str | None = None
     error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Call:
+    """One call of a build function of torch's: its arguments by name, the texts of its sources, and
+    the folder that the build is moved to."""
+
+    build: Callable[..., Any]
+    arguments: dict[str, Any]
+    texts: dict[str, str]
+    final: Path
 
 
 @dataclass(kw_only=True)
@@ -123,18 +133,19 @@ class Builder:
     def _build(
         self,
         build: Callable[..., Any],
-        call: dict[str, Any],
+        arguments: dict[str, Any],
         texts: dict[str, str],
         record: Record,
     ) -> Any:
-        record.name = str(call["name"])
-        final = self.cache / self._key(call, texts)
+        record.name = str(arguments["name"])
+        final = self.cache / self._key(arguments, texts)
         record.cached = (final / libraries.MARKER).exists()
         known = libraries.operators()
         if record.cached:
             module = libraries.open_library(final)
         else:
-            module = self._make(build, call, texts, final)
+            call = _Call(build=build, arguments=arguments, texts=texts, final=final)
+            module = self._make(call)
         marker = json.loads((final / libraries.MARKER).read_text())
         record.library, record.headers = str(final / marker["library"]), marker["headers"]
         if isinstance(module, types.ModuleType):
@@ -143,7 +154,7 @@ class Builder:
             self.modules.append(libraries.calls_of(libraries.operators() - known))
         return module
 
-    def _key(self, call: dict[str, Any], texts: dict[str, str]) -> str:
+    def _key(self, arguments: dict[str, Any], texts: dict[str, str]) -> str:
         environment = {
             k: os.environ.get(k) for k in ("TORCH_CUDA_ARCH_LIST", "CUDA_HOME", "CC", "CXX")
         }
@@ -155,7 +166,7 @@ class Builder:
                 cpu.digest(),
                 headers.digest() if self.lean else None,
                 environment,
-                call,
+                arguments,
                 texts,
             ],
             sort_keys=True,
@@ -163,97 +174,78 @@ class Builder:
         )
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
-    def _make(
-        self,
-        build: Callable[..., Any],
-        call: dict[str, Any],
-        texts: dict[str, str],
-        final: Path,
-    ) -> Any:
-        """Build against lean headers, or else torch's; what torch's function returned.
+    def _make(self, call: _Call) -> Any:
+        """Build, unless this run has seen it fail; what torch's function returned.
 
-        Raises as `_attempt` does, against torch's.
+        Raises as `_attempt` does, against torch's headers.
         """
         self.cache.mkdir(parents=True, exist_ok=True)
-        note = final.with_suffix(".failed")
+        note = call.final.with_suffix(".failed")
         if self.run and (known := failed.recall(note, self.run)):
             raise known
         try:
-            return self._first_lean(build, call, texts, final)
+            return self._first_lean(call)
         except CompileFault as fault:
             passing = isinstance(fault, KilledFault) or _no_room(fault.log, self.cache)
             if self.run and not passing:
                 failed.keep(note, self.run, fault)
             raise
 
-    def _first_lean(
-        self,
-        build: Callable[..., Any],
-        call: dict[str, Any],
-        texts: dict[str, str],
-        final: Path,
-    ) -> Any:
-        if self.lean and not call.get("use_pch"):  # which precompiles torch's own extension.h
+    def _first_lean(self, call: _Call) -> Any:
+        if self.lean and not call.arguments.get("use_pch"):  # it precompiles torch's extension.h
             with contextlib.suppress(Exception):  # for whatever reason: torch's headers decide
-                return self._attempt(build, call, final, lean=texts)
-        return self._attempt(build, call, final)
+                return self._attempt(call, lean=True)
+        return self._attempt(call, lean=False)
 
-    def _attempt(
-        self,
-        build: Callable[..., Any],
-        call: dict[str, Any],
-        final: Path,
-        lean: dict[str, str] | None = None,
-    ) -> Any:
-        """Build in a new folder, then move it to `final`; what torch's function returned.
+    def _attempt(self, call: _Call, *, lean: bool) -> Any:
+        """Build in a new folder, against the lean headers or torch's, then move it to its final
+        place; what torch's function returned.
 
-        `lean`: the texts of the sources where they are built against the lean headers.
-        The module is not opened again from `final`: a second import would register its
+        The module is not opened again from there: a second import would register its
         pybind11 types twice. Raises `CompileFault`.
         """
         folder = Path(tempfile.mkdtemp(prefix="building-", dir=self.cache))
         try:
-            made = headers.lean_call(call, lean.values(), folder) if lean else call
+            made = call.arguments
+            if lean:
+                made = headers.lean_call(made, call.texts.values(), folder)
             # Torch adds its part to the very lists that it gets: each attempt gets its own.
             made = {k: list(v) if isinstance(v, list) else v for k, v in made.items()}
-            module = build(**(made | {"build_directory": str(folder), "verbose": False}))
+            module = call.build(**(made | {"build_directory": str(folder), "verbose": False}))
         except Exception as error:
             log = str(error)
             author = diagnosis.Author(source=self.source, name=self.source_name)
-            message = diagnosis.diagnose(log, folder, call, author)
+            message = diagnosis.diagnose(log, folder, call.arguments, author)
             shutil.rmtree(folder, ignore_errors=True)
             if diagnosis.is_compilers(log):
                 raise (KilledFault if diagnosis.killed(log) else CompileFault)(
                     message, log
                 ) from None
             raise
-        _keep(folder, final, call, headers_used="lean" if lean else "torch")
+        _keep(folder, call, headers_used="lean" if lean else "torch")
         return module
 
 
-def _keep(folder: Path, final: Path, call: dict[str, Any], *, headers_used: str) -> None:
-    """Move a build that is whole from `folder` to `final`. Raises `CompileFault`."""
+def _keep(folder: Path, call: _Call, *, headers_used: str) -> None:
+    """Move a build that is whole from `folder` to its final place. Raises `CompileFault`."""
     built = sorted(folder.glob("*.so"))
     if len(built) != 1:
         shutil.rmtree(folder, ignore_errors=True)
-        raise CompileFault(f"the build of {call['name']!r} left {len(built)} libraries")
-    kind = "module" if call.get("is_python_module", True) else "library"
+        raise CompileFault(f"the build of {call.arguments['name']!r} left {len(built)} libraries")
+    kind = "module" if call.arguments.get("is_python_module", True) else "library"
     for part in folder.glob("*.o"):
         part.unlink()
     marker = {"library": built[0].name, "kind": kind, "headers": headers_used}
     (folder / libraries.MARKER).write_text(json.dumps(marker))
     try:
-        folder.rename(final)
+        folder.rename(call.final)
     except OSError:  # another worker was first; its library is as good
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _no_room(text: str, cache: Path) -> bool:
     """Whether a build failed for want of it: its log says so, and so do the disks."""
-    with contextlib.suppress(OSError):
-        free = min(shutil.disk_usage(place).free for place in (cache, tempfile.gettempdir()))
-        return free < LITTLE_DISK_BYTES and os.strerror(errno.ENOSPC) in text
-    return False
+    return os.strerror(errno.ENOSPC) in text and disk.full(cache, tempfile.gettempdir())
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
