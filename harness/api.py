@@ -16,18 +16,6 @@ from harness.judge.case import Opened
 from harness.records import Row
 
 
-class _Silent:
-    """An observer that says nothing."""
-
-    def begin(self, problem: str, solution: str, size: str) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def row(self, row: Row) -> None: ...
-
-    def warn(self, text: str) -> None: ...
-
-
 class Judge:
     """Judges one solution after another.
 
@@ -66,7 +54,7 @@ class Judge:
             output=self._output,
             fresh=True,
         )
-        return run.execute(request, _Silent(), self._opened)[0]
+        return run.execute(request, run.Silent(), self._opened)[0]
 
     def evaluate_text(self, problem: str | Path, text: str) -> Row:
         """Judge a solution's source, or the raw answer of a model that holds it in a fenced block.

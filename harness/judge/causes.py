@@ -14,6 +14,9 @@ import torch
 from harness.judge import elements
 from harness.judge.elements import Chunks
 
+#: Largest relative error that a narrower type is held to explain; bfloat16 rounds to 2^-8.
+ROUNDING = 0.1
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
@@ -132,10 +135,13 @@ def _not_finite(sample: Sample, fault: Fault) -> str | None:
 
 
 def _constant(sample: Sample, fault: Fault) -> str | None:
-    if sample.actual.numel() < 2 or sample.actual.min() != sample.actual.max():
+    count = sample.actual.numel()
+    if not count or sample.actual.min() != sample.actual.max():
         return None
     value = float(sample.actual[0])
-    return "all zeros" if value == 0 else f"the same value {value:.6g} everywhere"
+    if value == 0:
+        return "all zeros" if count > 1 else "zero: was it ever written?"
+    return f"the same value {value:.6g} everywhere" if count > 1 else None
 
 
 def _factor(sample: Sample, fault: Fault) -> str | None:
@@ -222,8 +228,11 @@ def _by_size(sample: Sample, fault: Fault) -> str | None:
 
 
 def narrow(sample: Sample, fault: Fault | None = None) -> str | None:
-    """All actual values are numbers of a narrower type, and the reference's are not."""
+    """All actual values are numbers of a narrower type, the reference's are not, and between them
+    lies no more than rounding."""
     dtype = sample.whole.dtype
+    if float((sample.actual - sample.expected).norm()) > ROUNDING * float(sample.expected.norm()):
+        return None
     for less in (torch.bfloat16, torch.float16, torch.float32):
         if dtype.is_floating_point and torch.finfo(less).eps > torch.finfo(dtype).eps:
             same = [bool((x == x.to(less)).all()) for x in (sample.actual, sample.expected)]
@@ -233,4 +242,4 @@ def narrow(sample: Sample, fault: Fault | None = None) -> str | None:
     return None
 
 
-CAUSES = (_not_finite, _constant, _factor, _offset, _permuted, _stretch, _box, _by_size, narrow)
+CAUSES = (_not_finite, _constant, narrow, _factor, _offset, _permuted, _stretch, _box, _by_size)

@@ -57,6 +57,25 @@ def test_a_cause_is_named(change: Any, text: str) -> None:
     assert text in altered(change)
 
 
+@pytest.mark.parametrize(
+    ("actual", "text"),
+    [
+        (0.0, "zero: was it ever written?"),
+        (2.0, "everywhere 0.857898x"),
+        (2.328125, "every value is a bfloat16 number"),
+    ],
+)
+def test_of_a_single_number_too(actual: float, text: str) -> None:
+    """0 and 2 are numbers of every type: that says nothing of how they came about."""
+    (check,) = compare(torch.tensor(actual), torch.tensor(2.33128), root="output")
+    assert text in str(check.problem)
+
+
+def test_a_coarse_number_far_off_is_not_called_rounded() -> None:
+    wrong = altered(lambda x: (x * 4 + torch.randn_like(x)).round())
+    assert "number" not in wrong.partition(";")[2]
+
+
 def test_no_cause_is_made_up() -> None:
     assert altered(lambda x: torch.randn(64, 64)).count(";") == 0
 
