@@ -5,9 +5,11 @@ Guesses look at up to `elements.SAMPLE` elements.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 
@@ -62,7 +64,7 @@ class Fault:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """Up to `SAMPLE` elements, in order, that are finite on both sides; values in float64."""
+    """Up to `SAMPLE` elements, in order; values in float64."""
 
     flat: torch.Tensor  # (n,) flat indices
     actual: torch.Tensor  # (n,)
@@ -78,16 +80,21 @@ class Sample:
         expected = expected.to(actual.device)
         flat = elements.positions(actual.numel(), actual.device)
         a, e = elements.take(actual, flat), elements.take(expected, flat)
-        keep = a.isfinite() & e.isfinite()
         return cls(
-            flat=flat[keep],
-            actual=a[keep].double(),
-            expected=e[keep].double(),
-            bad=~elements.isclose(a, e, rtol, atol)[keep],
+            flat=flat,
+            actual=a.double(),
+            expected=e.double(),
+            bad=~elements.isclose(a, e, rtol, atol),
             whole=expected,
             rtol=rtol,
             atol=atol,
         )
+
+    def finite(self) -> Sample:
+        """Those elements that are finite on both sides."""
+        keep = self.actual.isfinite() & self.expected.isfinite()
+        names = ("flat", "actual", "expected", "bad")
+        return dataclasses.replace(self, **{name: getattr(self, name)[keep] for name in names})
 
     @property
     def bad_share(self) -> float:
@@ -100,8 +107,16 @@ class Sample:
 
 
 def guess(sample: Sample, fault: Fault) -> str | None:
-    """What the first cause that knows says."""
-    return next((hint for cause in CAUSES if (hint := cause(sample, fault))), None)
+    """What the first cause that knows says; of what is not finite, also where it lies."""
+    if said := _not_finite(fault):
+        where = _first(PLACES, sample, fault)
+        never = ": never written?" if fault.only_nan else ""  # memory holds NaN before a call
+        return f"{said}; {where}{never}" if where else said
+    return _first(CAUSES, sample.finite(), fault)
+
+
+def _first(causes: Sequence[Cause], sample: Sample, fault: Fault) -> str | None:
+    return next((hint for cause in causes if (hint := cause(sample, fault))), None)
 
 
 def of_shape(actual: torch.Tensor, expected: torch.Tensor, rtol: float, atol_scale: float) -> str:
@@ -126,7 +141,7 @@ def of_shape(actual: torch.Tensor, expected: torch.Tensor, rtol: float, atol_sca
 # --- causes: (sample, fault) -> a guess or None
 
 
-def _not_finite(sample: Sample, fault: Fault) -> str | None:
+def _not_finite(fault: Fault) -> str | None:
     if fault.only_nan:
         return f"NaN in {fault.only_nan} where the reference has none"
     if fault.only_inf:
@@ -206,7 +221,8 @@ def _box(sample: Sample, fault: Fault) -> str | None:
         size = sample.whole.shape[dim]
         inside = sample.bad[(index >= low) & (index <= high)]
         if high - low + 1 < 0.9 * size and inside.double().mean() > 0.5:
-            return f"wrong only where index {dim} is {low} to {high} of 0 to {size - 1}"
+            where = f"{low} to {high}" if low < high else low
+            return f"wrong only where index {dim} is {where} of 0 to {size - 1}"
     return None
 
 
@@ -242,4 +258,10 @@ def narrow(sample: Sample, fault: Fault | None = None) -> str | None:
     return None
 
 
-CAUSES = (_not_finite, _constant, narrow, _factor, _offset, _permuted, _stretch, _box, _by_size)
+Cause: TypeAlias = Callable[[Sample, Fault], str | None]
+PLACES: tuple[Cause, ...] = (_stretch, _box)
+CAUSES: tuple[Cause, ...] = (
+    *(_constant, narrow, _factor, _offset, _permuted),
+    *PLACES,
+    _by_size,
+)
