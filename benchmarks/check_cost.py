@@ -29,7 +29,7 @@ from harness.records import Row
 PERIOD_S = 0.005
 
 
-class Meter:
+class Meter(run.Silent):
     """An observer that takes the time of each step, and memory during the checks."""
 
     def __init__(self) -> None:
@@ -38,8 +38,6 @@ class Meter:
         self._checking = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def begin(self, problem: str, solution: str, size: str) -> None: ...
 
     def row(self, row: Row) -> None:
         self.note("end")

@@ -38,7 +38,6 @@ from harness.judge import device, lint
 from harness.judge.outcomes import DOUBTFUL, Outcome
 from harness.judge.reference import Reference
 from harness.problem import FULL, Instance
-from harness.records import Row
 from harness.source import read_problem
 from harness.trees import walk_tensors
 
@@ -228,18 +227,6 @@ def _lint(reference: Reference) -> dict[str, str]:
     return {"lint": verdict, "lint_notes": "; ".join(dict.fromkeys(notes))}
 
 
-class _Quiet:
-    """An observer that shows nothing."""
-
-    def begin(self, problem: str, solution: str, size: str) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def row(self, row: Row) -> None: ...
-
-    def warn(self, text: str) -> None: ...
-
-
 def _self_check(path: Path, size: str, options: argparse.Namespace) -> str:
     given = {"device": options.device, "dtype": options.dtype, "size": size}
     with tempfile.TemporaryDirectory() as folder:
@@ -250,7 +237,7 @@ def _self_check(path: Path, size: str, options: argparse.Namespace) -> str:
             results_dir=Path(folder),
             self_check=True,
         )
-        (row,) = run.execute(request, _Quiet())
+        (row,) = run.execute(request, run.Silent())
     text = "; ".join(identity.complaints(row)) or row.verdict.message
     return row.verdict.status.value + (f": {text}" if text else "")
 

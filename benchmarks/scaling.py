@@ -30,7 +30,7 @@ import torch
 from harness import cluster, config, host
 from harness.config import Settings
 from harness.records import Row
-from harness.run import Request
+from harness.run import Request, Silent
 
 PROBLEM = """
 import torch
@@ -145,13 +145,11 @@ def _built(values: dict[str, Any], number: int, *, cuda: bool) -> str:
 
 
 @dataclasses.dataclass
-class Meter:
+class Meter(Silent):
     """An observer that prints rows as they come, and when the first one came."""
 
     began: float = dataclasses.field(default_factory=time.monotonic)
     first_s: float | None = None
-
-    def begin(self, problem: str, solution: str, size: str) -> None: ...
 
     def note(self, text: str) -> None:
         print(f"\r{time.monotonic() - self.began:6.1f} s: {text}", end="", flush=True)

@@ -66,7 +66,7 @@ class OverBudget(Exception):
     """The time is up."""
 
 
-class Clock:
+class Clock(run.Silent):
     """An observer that takes the time of each phase."""
 
     def __init__(self, deadline: float) -> None:

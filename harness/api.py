@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -15,21 +16,12 @@ from harness.config import Settings
 from harness.judge.case import Opened
 from harness.records import Row
 
-
-class _Silent:
-    """An observer that says nothing."""
-
-    def begin(self, problem: str, solution: str, size: str) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def row(self, row: Row) -> None: ...
-
-    def warn(self, text: str) -> None: ...
+#: Evaluations of one process take turns: they share its random numbers, its cores and its device.
+_turn = threading.Lock()
 
 
 class Judge:
-    """Judges one solution after another.
+    """Judges one solution after another; threads that ask at once wait for one another.
 
     The problem of the last one stays open: its reference is loaded, tried and measured once for
     all solutions that follow within ten minutes, and takes memory of the device until then
@@ -66,7 +58,8 @@ class Judge:
             output=self._output,
             fresh=True,
         )
-        return run.execute(request, _Silent(), self._opened)[0]
+        with _turn:
+            return run.execute(request, run.Silent(), self._opened)[0]
 
     def evaluate_text(self, problem: str | Path, text: str) -> Row:
         """Judge a solution's source, or the raw answer of a model that holds it in a fenced block.

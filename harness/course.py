@@ -27,11 +27,28 @@ from harness.records import Phase, Problem, Row, Solution, Status, Verdict
 
 
 class Observer(Protocol):
-    """Told what happens. `begin` precedes each solution's rows."""
+    """Told what happens. `begin` precedes each solution's row, `progress` tells of the row to come
+    how many there are then, and will be."""
 
     def begin(self, problem: str, solution: str, size: str) -> None: ...
 
     def note(self, text: str) -> None: ...
+
+    def progress(self, done: int, total: int) -> None: ...
+
+    def row(self, row: Row) -> None: ...
+
+    def warn(self, text: str) -> None: ...
+
+
+class Silent:
+    """An observer that says nothing; its subclasses, only what they care for."""
+
+    def begin(self, problem: str, solution: str, size: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def progress(self, done: int, total: int) -> None: ...
 
     def row(self, row: Row) -> None: ...
 
@@ -110,6 +127,7 @@ class Course:
     def rows(self) -> list[Row]:
         """Evaluate all; each row is on disk before the next begins."""
         found: dict[int, Row] = {}
+        total = len(self._pending)
         with self._builds:
             for work in {id(item.work): item.work for item in self._pending}.values():
                 work.context = self._builds.beside(work.context)
@@ -118,6 +136,7 @@ class Course:
                 self._pending.remove(item)
                 self._at_hand = item.work
                 found[item.number] = row = self._row(item)
+                self._observer.progress(len(found), total)
                 self._observer.row(row)
                 if not any(other.work is item.work for other in self._pending):
                     item.work.case = None

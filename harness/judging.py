@@ -148,6 +148,9 @@ class _Teller:
     def note(self, text: str) -> None:
         self.wire.send({"note": text})
 
+    def progress(self, done: int, total: int) -> None:
+        """Of one unit, which says nothing of the run."""
+
     def warn(self, text: str) -> None:
         self.wire.send({"warn": text})
 

@@ -18,12 +18,12 @@ MEANING: dict[Status, tuple[str, str]] = {
     ),
     Status.WRONG_OUTPUT: (
         "an output differs from the reference's by more than its tolerance",
-        "start from what the message names: the shape, or the first index that differs; "
-        "`--size smoke` answers fastest",
+        "start from what the message names: the shape, the place, or the first index that differs",
     ),
     Status.WRONG_GRADIENT: (
         "the outputs are right and a gradient is not",
-        "derive the gradient for any gradient of the output, not only for ones; check its scale",
+        "return a gradient for each argument of forward, in their order; derive it for any "
+        "gradient of the output, not only for ones; check its scale",
     ),
     Status.COMPILE_ERROR: (
         "the compiler refused the code",

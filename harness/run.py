@@ -19,6 +19,7 @@ from harness.course import Course, Work
 from harness.course import Job as Job
 from harness.course import Observer as Observer
 from harness.course import Opener as Opener
+from harness.course import Silent as Silent
 from harness.errors import MachineError, ProblemError, RequestError
 from harness.judge import ahead, device, isolation, toolchain
 from harness.judge.case import open_case

@@ -38,15 +38,17 @@ class BadSource(Exception):
 
 def parse(source: str) -> ast.Module:
     """The syntax tree. Raises `BadSource`, also for what breaks Python's own parser."""
+    before, nul, _ = source.partition("\0")
+    if nul:
+        raise BadSource("a NUL character, which Python does not read", before.count("\n") + 1)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes and the like concern its author
             return ast.parse(source)
     except SyntaxError as error:
         raise BadSource(error.msg, error.lineno or None) from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        # NUL characters (ValueError before Python 3.12), and absurdly deep nesting.
-        raise BadSource(str(error) or "nested too deeply for Python's parser") from None
+    except (RecursionError, MemoryError):
+        raise BadSource("is nested too deeply for Python's parser") from None
 
 
 def top_level(tree: ast.Module) -> Iterator[ast.stmt]:

@@ -133,6 +133,7 @@ class Screen:
         self._json = json_rows
         self._console = _console(sys.stderr)
         self._where = ""
+        self._count = ""
         self._last = ""
         self._progress = Progress(
             SpinnerColumn(),
@@ -161,11 +162,16 @@ class Screen:
 
     def note(self, text: str) -> None:
         where = f"{self._where}: " if self._where else ""
-        self._progress.update(self._task, description=_printable(f"{where}{text}"))
+        count = f"{self._count}; " if self._count else ""
+        self._progress.update(self._task, description=_printable(f"{count}{where}{text}"))
         step = _step(text)
         if not self._console.is_terminal and step != self._last:
             self._line(f"{where}{step}")
         self._last = step
+
+    def progress(self, done: int, total: int) -> None:
+        self._count = f"{done} of {total}" if total > 1 else ""
+        self._progress.update(self._task, description=self._count)
 
     def row(self, row: Row) -> None:
         if self._json:
@@ -174,7 +180,8 @@ class Screen:
             _write(json.dumps(report.plain_rows([row])[0]) + "\n", self._out)
         self._where = ""
         seconds = f" in {row.total_s:.1f} s" if row.total_s is not None else ""
-        self._line(f"{row.problem} / {row.solution}: {row.verdict.status.value}{seconds}")
+        count = f" ({self._count})" if self._count else ""
+        self._line(f"{row.problem} / {row.solution}: {row.verdict.status.value}{seconds}{count}")
 
     def warn(self, text: str) -> None:
         self._line(f"warning: {text}")

@@ -41,8 +41,8 @@ class Writer:
             if not self.request.build_only:
                 results.append(self.file(row.environment.device_name), row)
         self.rows[where] = row
+        self.observer.progress(len(self.rows), self.total)
         self.observer.row(row)
-        self.observer.note(f"{len(self.rows)} of {self.total} done")
 
     def settled(self, device_name: str, job: Job) -> list[dict[str, Value]]:
         """Flat rows of earlier runs on such a device about these texts. From any thread."""

@@ -91,12 +91,16 @@ class Told:
 
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    counts: list[tuple[int, int]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     def begin(self, problem: str, solution: str, size: str) -> None: ...
 
     def note(self, text: str) -> None:
         self.notes.append(text)
+
+    def progress(self, done: int, total: int) -> None:
+        self.counts.append((done, total))
 
     def row(self, row: Row) -> None:
         self.rows.append(row)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -57,3 +59,22 @@ def test_other_texts_have_other_names() -> None:
     names = {asked(text).name for text in (SOURCE, SOURCE, f"{SOURCE}\n", "cuda")}
     assert len(names) == 3
     assert all(name.startswith("answer_") for name in names)
+
+
+def test_threads_take_turns() -> None:
+    """Two references at once draw from one generator: neither gave the same twice."""
+    both = threading.Barrier(2)
+
+    def execute(*_: Any) -> list[Any]:
+        try:
+            both.wait(timeout=0.2)
+        except threading.BrokenBarrierError:
+            return [make()]
+        raise AssertionError("two at once")
+
+    def ask(_: int) -> None:
+        with harness.Judge() as judge:
+            judge.evaluate("mse", "cpp")
+
+    with mock.patch.object(run, "execute", execute), ThreadPoolExecutor(2) as pool:
+        list(pool.map(ask, range(2)))

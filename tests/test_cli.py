@@ -800,6 +800,27 @@ def test_standard_output_is_for_rows_alone(
 
 
 @pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("total", [1, 150])
+def test_a_run_of_many_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, total: int, terminal: bool
+) -> None:
+    shown = io.StringIO()
+    if terminal:
+        shown.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "stderr", shown)
+    with Screen(json_rows=False) as screen:
+        screen.progress(1, total)
+        screen.row(make())
+        screen.begin("tiny", "next", "smoke")
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.getvalue()).splitlines()
+    assert any(line.endswith("(1 of 150)") for line in lines) == (total > 1)
+    if terminal:
+        assert any("1 of 150; tiny / next (smoke)" in line for line in lines) == (total > 1)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
 def test_progress_shows_a_name_as_text(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
     """A file is called as its author likes: terminal codes, line breaks, rich's markup."""
     shown = io.StringIO()

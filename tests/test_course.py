@@ -39,14 +39,12 @@ FAILS = INLINE.format(source=SCALE_SOURCE.replace("(float)factor", "(floot)facto
 
 
 @dataclass
-class Told:
+class Told(run.Silent):
     """An observer that keeps what it is told, and does something at each row."""
 
     notes: list[str] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     done: dict[str, threading.Event] = field(default_factory=dict)
-
-    def begin(self, problem: str, solution: str, size: str) -> None: ...
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -55,8 +53,6 @@ class Told:
         self.rows.append(row)
         if event := self.done.get(row.solution):
             event.set()
-
-    def warn(self, text: str) -> None: ...
 
 
 @pytest.fixture

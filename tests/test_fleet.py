@@ -78,7 +78,7 @@ def test_each_solution_gets_one_row_in_the_order_of_the_request(fakes: Fakes) ->
     assert set(fakes.begun().values()) == {1}
     assert len({judge for _, judge, _ in fakes.journal()}) == 2
     assert len({row.run_id for row in rows}) == 1
-    assert told.notes[-1] == "15 of 15 done"
+    assert told.counts == [(n, 15) for n in range(1, 16)]
 
 
 def test_unlike_devices_have_files_of_their_own(fakes: Fakes) -> None:

@@ -30,11 +30,12 @@ SIZED = TINY + "\nSIZES = {'smoke': {'ROWS': 4}, 'wide': {'COLUMNS': 128}}\n"
 
 
 @dataclass
-class Told:
+class Told(run.Silent):
     """An observer that keeps what it is told."""
 
     begun: list[tuple[str, str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    counts: list[tuple[int, int]] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -43,6 +44,9 @@ class Told:
 
     def note(self, text: str) -> None:
         self.notes.append(text)
+
+    def progress(self, done: int, total: int) -> None:
+        self.counts.append((done, total))
 
     def row(self, row: Row) -> None:
         self.rows.append(row)
@@ -100,6 +104,7 @@ def test_every_solution_of_every_problem_gets_a_row_in_order(request_of: Any) ->
     assert [(r.problem, r.solution) for r in rows] == [("a", "one"), ("a", "two"), ("b", "one")]
     assert statuses(rows) == ["contract_error"] * 3
     assert told.rows == rows
+    assert told.counts == [(1, 3), (2, 3), (3, 3)]
     assert [b[:2] for b in told.begun] == [("a", "one"), ("a", "two"), ("b", "one")]
 
 

@@ -15,18 +15,11 @@ from support import HONEST, QUICK, TINY
 from harness import cli, config, run, watch
 from harness.judge import baseline, case
 from harness.judge.baseline import Baseline
-from harness.records import Row, Status
+from harness.records import Status
 from harness.watch import Watcher
 
 WRONG = HONEST.replace("mean(dim=1)", "sum(dim=1)")
 BROKEN = "class ModelNew(:\n"
-
-
-class Silent:
-    def begin(self, problem: str, solution: str, size: str) -> None: ...
-    def note(self, text: str) -> None: ...
-    def row(self, row: Row) -> None: ...
-    def warn(self, text: str) -> None: ...
 
 
 @pytest.fixture
@@ -53,12 +46,12 @@ def test_a_saved_file_is_evaluated_again_with_the_change(
 ) -> None:
     file = tmp_path / "solutions" / "tiny" / "mine.py"
     watcher = Watcher(request_of())
-    first = watcher.evaluate(Silent())
+    first = watcher.evaluate(run.Silent())
     assert [row.verdict.status for row in first.rows] == [Status.WRONG_OUTPUT]
     assert first.changes == []
     threading.Timer(0.2, file.write_text, [BROKEN]).start()
     watcher.wait()
-    second = watcher.evaluate(Silent())
+    second = watcher.evaluate(run.Silent())
     assert [row.verdict.status for row in second.rows] == [Status.CONTRACT_ERROR]
     (line,) = second.changes
     assert "wrong_output → contract_error" in line
@@ -71,7 +64,7 @@ def test_saving_the_same_text_is_no_change_and_a_file_that_is_gone_is_waited_for
     file = tmp_path / "solutions" / "tiny" / "mine.py"
     file.write_text(BROKEN)
     watcher = Watcher(request_of())
-    watcher.evaluate(Silent())
+    watcher.evaluate(run.Silent())
     steps = iter(
         [
             lambda: file.write_text(BROKEN),  # saved, unchanged
@@ -91,9 +84,9 @@ def test_what_has_not_changed_is_not_measured_again(
 ) -> None:
     (tmp_path / "solutions" / "tiny" / "other.py").write_text(HONEST)
     watcher = Watcher(request_of(fresh=True))
-    runs = {row.solution: row.run_id for row in watcher.evaluate(Silent()).rows}
+    runs = {row.solution: row.run_id for row in watcher.evaluate(run.Silent()).rows}
     (tmp_path / "solutions" / "tiny" / "mine.py").write_text(BROKEN)
-    again = {row.solution: row.run_id for row in watcher.evaluate(Silent()).rows}
+    again = {row.solution: row.run_id for row in watcher.evaluate(run.Silent()).rows}
     assert again["other"] == runs["other"]
     assert again["mine"] != runs["mine"]
 
@@ -104,12 +97,12 @@ def test_the_reference_is_made_ready_once_for_all_that_is_saved(
     file, problem = tmp_path / "solutions/tiny/mine.py", tmp_path / "problems/tiny.py"
     watcher = Watcher(request_of())
     with mock.patch.object(case, "open_case", wraps=case.open_case) as opens:
-        watcher.evaluate(Silent())
+        watcher.evaluate(run.Silent())
         file.write_text(HONEST)
-        assert [row.verdict.status for row in watcher.evaluate(Silent()).rows] == [Status.PASS]
+        assert [row.verdict.status for row in watcher.evaluate(run.Silent()).rows] == [Status.PASS]
         assert opens.call_count == 1
         problem.write_text(TINY + "# saved\n")
-        watcher.evaluate(Silent())
+        watcher.evaluate(run.Silent())
         assert opens.call_count == 2
 
 

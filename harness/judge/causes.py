@@ -5,14 +5,19 @@ Guesses look at up to `elements.SAMPLE` elements.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 
 from harness.judge import elements
 from harness.judge.elements import Chunks
+
+#: Largest relative error that a narrower type is held to explain; bfloat16 rounds to 2^-8.
+ROUNDING = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +64,7 @@ class Fault:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """Up to `SAMPLE` elements, in order, that are finite on both sides; values in float64."""
+    """Up to `SAMPLE` elements, in order; values in float64."""
 
     flat: torch.Tensor  # (n,) flat indices
     actual: torch.Tensor  # (n,)
@@ -75,16 +80,21 @@ class Sample:
         expected = expected.to(actual.device)
         flat = elements.positions(actual.numel(), actual.device)
         a, e = elements.take(actual, flat), elements.take(expected, flat)
-        keep = a.isfinite() & e.isfinite()
         return cls(
-            flat=flat[keep],
-            actual=a[keep].double(),
-            expected=e[keep].double(),
-            bad=~elements.isclose(a, e, rtol, atol)[keep],
+            flat=flat,
+            actual=a.double(),
+            expected=e.double(),
+            bad=~elements.isclose(a, e, rtol, atol),
             whole=expected,
             rtol=rtol,
             atol=atol,
         )
+
+    def finite(self) -> Sample:
+        """Those elements that are finite on both sides."""
+        keep = self.actual.isfinite() & self.expected.isfinite()
+        names = ("flat", "actual", "expected", "bad")
+        return dataclasses.replace(self, **{name: getattr(self, name)[keep] for name in names})
 
     @property
     def bad_share(self) -> float:
@@ -97,8 +107,16 @@ class Sample:
 
 
 def guess(sample: Sample, fault: Fault) -> str | None:
-    """What the first cause that knows says."""
-    return next((hint for cause in CAUSES if (hint := cause(sample, fault))), None)
+    """What the first cause that knows says; of what is not finite, also where it lies."""
+    if said := _not_finite(fault):
+        where = _first(PLACES, sample, fault)
+        never = ": never written?" if fault.only_nan else ""  # memory holds NaN before a call
+        return f"{said}; {where}{never}" if where else said
+    return _first(CAUSES, sample.finite(), fault)
+
+
+def _first(causes: Sequence[Cause], sample: Sample, fault: Fault) -> str | None:
+    return next((hint for cause in causes if (hint := cause(sample, fault))), None)
 
 
 def of_shape(actual: torch.Tensor, expected: torch.Tensor, rtol: float, atol_scale: float) -> str:
@@ -123,7 +141,7 @@ def of_shape(actual: torch.Tensor, expected: torch.Tensor, rtol: float, atol_sca
 # --- causes: (sample, fault) -> a guess or None
 
 
-def _not_finite(sample: Sample, fault: Fault) -> str | None:
+def _not_finite(fault: Fault) -> str | None:
     if fault.only_nan:
         return f"NaN in {fault.only_nan} where the reference has none"
     if fault.only_inf:
@@ -132,10 +150,13 @@ def _not_finite(sample: Sample, fault: Fault) -> str | None:
 
 
 def _constant(sample: Sample, fault: Fault) -> str | None:
-    if sample.actual.numel() < 2 or sample.actual.min() != sample.actual.max():
+    count = sample.actual.numel()
+    if not count or sample.actual.min() != sample.actual.max():
         return None
     value = float(sample.actual[0])
-    return "all zeros" if value == 0 else f"the same value {value:.6g} everywhere"
+    if value == 0:
+        return "all zeros" if count > 1 else "zero: was it ever written?"
+    return f"the same value {value:.6g} everywhere" if count > 1 else None
 
 
 def _factor(sample: Sample, fault: Fault) -> str | None:
@@ -200,7 +221,8 @@ def _box(sample: Sample, fault: Fault) -> str | None:
         size = sample.whole.shape[dim]
         inside = sample.bad[(index >= low) & (index <= high)]
         if high - low + 1 < 0.9 * size and inside.double().mean() > 0.5:
-            return f"wrong only where index {dim} is {low} to {high} of 0 to {size - 1}"
+            where = f"{low} to {high}" if low < high else low
+            return f"wrong only where index {dim} is {where} of 0 to {size - 1}"
     return None
 
 
@@ -222,8 +244,11 @@ def _by_size(sample: Sample, fault: Fault) -> str | None:
 
 
 def narrow(sample: Sample, fault: Fault | None = None) -> str | None:
-    """All actual values are numbers of a narrower type, and the reference's are not."""
+    """All actual values are numbers of a narrower type, the reference's are not, and between them
+    lies no more than rounding."""
     dtype = sample.whole.dtype
+    if float((sample.actual - sample.expected).norm()) > ROUNDING * float(sample.expected.norm()):
+        return None
     for less in (torch.bfloat16, torch.float16, torch.float32):
         if dtype.is_floating_point and torch.finfo(less).eps > torch.finfo(dtype).eps:
             same = [bool((x == x.to(less)).all()) for x in (sample.actual, sample.expected)]
@@ -233,4 +258,10 @@ def narrow(sample: Sample, fault: Fault | None = None) -> str | None:
     return None
 
 
-CAUSES = (_not_finite, _constant, _factor, _offset, _permuted, _stretch, _box, _by_size, narrow)
+Cause: TypeAlias = Callable[[Sample, Fault], str | None]
+PLACES: tuple[Cause, ...] = (_stretch, _box)
+CAUSES: tuple[Cause, ...] = (
+    *(_constant, narrow, _factor, _offset, _permuted),
+    *PLACES,
+    _by_size,
+)

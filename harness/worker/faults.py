@@ -74,11 +74,11 @@ def describe(error: BaseException, *, file: Path | None = None) -> dict[str, Any
         text = error.log + "\n" + text
     lines = str(told).strip().splitlines()
     speaks = isinstance(error, Fault | ProblemError | NoBackward | CannotTravel)
-    name = "" if speaks else f"{type(error).__name__}: "
+    said = ["" if speaks else type(error).__name__, *lines[:1]]
     own = [frame.lineno for frame in told.stack if frame.filename == str(file) and not speaks]
     place = f" ({file.name}:{own[-1]})" if file and own else ""
     return {
         "kind": kind,
-        "message": f"{name}{lines[0] if lines else ''}"[:2000] + place,
+        "message": ": ".join(filter(None, said))[:2000] + place,
         "text": text[-MAX_TRACEBACK:],
     }

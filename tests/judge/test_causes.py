@@ -57,6 +57,50 @@ def test_a_cause_is_named(change: Any, text: str) -> None:
     assert text in altered(change)
 
 
+def unwritten(*where: Any) -> Any:
+    def change(x: torch.Tensor) -> torch.Tensor:
+        x[where] = float("nan")
+        return x
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (unwritten(..., slice(61, None)), "index 1 is 61 to 63 of 0 to 63: never written?"),
+        (unwritten(..., 63), "wrong only where index 1 is 63 of 0 to 63: never written?"),
+        (unwritten(slice(40, None)), "right up to flat index 2560, wrong past it: never written?"),
+        (lambda x: torch.where(x > 1.5, float("nan"), x), "where the reference has none"),
+        (lambda x: x * float("nan"), "NaN in 4096 where the reference has none"),
+        (lambda x: torch.cat([x[:-8], x[-8:] / 0]), "is finite; right up to flat index 3584"),
+    ],
+)
+def test_what_is_not_finite_has_a_place_too(change: Any, text: str) -> None:
+    """Memory holds NaN before a call: a tail that no tile covers is NaN, and which tail it is helps
+    more than that it is NaN."""
+    assert text in altered(change)
+
+
+@pytest.mark.parametrize(
+    ("actual", "text"),
+    [
+        (0.0, "zero: was it ever written?"),
+        (2.0, "everywhere 0.857898x"),
+        (2.328125, "every value is a bfloat16 number"),
+    ],
+)
+def test_of_a_single_number_too(actual: float, text: str) -> None:
+    """0 and 2 are numbers of every type: that says nothing of how they came about."""
+    (check,) = compare(torch.tensor(actual), torch.tensor(2.33128), root="output")
+    assert text in str(check.problem)
+
+
+def test_a_coarse_number_far_off_is_not_called_rounded() -> None:
+    wrong = altered(lambda x: (x * 4 + torch.randn_like(x)).round())
+    assert "number" not in wrong.partition(";")[2]
+
+
 def test_no_cause_is_made_up() -> None:
     assert altered(lambda x: torch.randn(64, 64)).count(";") == 0
 

@@ -36,9 +36,9 @@ def refused() -> BaseException:
     [
         (ValueError("first\nsecond"), "exception", "ValueError: first"),
         (KeyError("x"), "exception", "KeyError: 'x'"),
-        (KeyboardInterrupt(), "exception", "KeyboardInterrupt: "),
+        (KeyboardInterrupt(), "exception", "KeyboardInterrupt"),
         (SystemExit(0), "exception", "SystemExit: 0"),
-        (MemoryError(), "out_of_memory", "MemoryError: "),
+        (MemoryError(), "out_of_memory", "MemoryError"),
         (torch.OutOfMemoryError("tried"), "out_of_memory", "OutOfMemoryError: tried"),
         (refused(), "out_of_memory", "RuntimeError: [enforce fail"),
         (RuntimeError("no: " + str(refused())), "exception", "RuntimeError: no"),
@@ -73,6 +73,7 @@ def test_the_message_names_the_line_of_the_solutions_file(tmp_path: Path) -> Non
     assert describe(caught.value, file=file)["message"] == f"{message} (mine.py:4)"
     assert describe(caught.value, file=tmp_path / "other.py")["message"] == message
     assert describe(ValueError("no"), file=file)["message"] == "ValueError: no"
+    assert describe(MemoryError(), file=file)["message"] == "MemoryError"
 
 
 def test_the_text_is_the_traceback_and_for_a_build_the_compilers_log_first() -> None:
