@@ -57,6 +57,7 @@ class Record:
     """One build: what it was called, how long it took, whether the cache had it.
 
     `headers`: what it was built against in the end, `lean` or `torch`; None where it was not.
+    `lean_error`: why it was not lean, where that was tried.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Record:
     cached: bool
     library: str | None = None
     headers: str | None = None
+    lean_error: str | None = None
     error: str | None = None
 
 
@@ -194,8 +196,10 @@ class Builder:
         final: Path,
     ) -> Any:
         if self.lean and not call.get("use_pch"):  # which precompiles torch's own extension.h
-            with contextlib.suppress(Exception):  # for whatever reason: torch's headers decide
+            try:
                 return self._attempt(build, call, final, lean=texts)
+            except Exception as error:  # noqa: BLE001  for whatever reason: torch's headers decide
+                self.records[-1].lean_error = str(error)
         return self._attempt(build, call, final)
 
     def _attempt(
