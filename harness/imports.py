@@ -1,8 +1,8 @@
 """Published result sets -> a folder of problems and one of solutions.
 
-A file of JSON Lines (or a JSON list, or lists by level) with, in each row, the reference's source
-and a candidate's. Columns are known by the names that such sets use (`COLUMNS`). A row without
-code is written as it is, so that evaluating it gives its `contract_error`; nothing is run here.
+Each row of a set (`result_sets`) has a candidate's source, or a list of several, and mostly the
+reference's. A row without code is written as it is, so that evaluating it gives its
+`contract_error`; nothing is run here.
 
 Not covered: Parquet (`pandas.DataFrame.to_json(..., orient="records", lines=True)` makes lines
 of it), and verdicts or times that a set claims: they are not taken over.
@@ -12,33 +12,15 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from harness import syntax
+from harness import result_sets, syntax
 from harness.errors import MachineError, RequestError
-
-#: What a column holds -> the names that sets give it, the likeliest first.
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "reference": (
-        *("reference", "ref_code", "reference_code", "reference_source", "ref_arch_src"),
-        *("PyTorch_Code_Module", "pytorch_code", "original_model_src"),
-    ),
-    "candidate": (
-        *("candidate", "custom_code", "kernel", "kernel_code", "kernel_src", "solution"),
-        *("custom_model_src", "generated_code", "completion", "response", "CUDA_Code"),
-    ),
-    "functional": ("PyTorch_Code_Functional",),
-    "level": ("level", "level_id", "Level_ID"),
-    "number": ("problem_id", "task_id", "Task_ID"),
-    "name": ("problem_name", "problem", "ref_arch_name", "Op_Name", "name"),
-    "sample": ("sample_id", "sample", "Kernel_Name"),
-}
+from harness.result_sets import Row
 
 #: A candidate that is CUDA alone takes the place of the function in the functional reference.
 _WRAPPED = """{functional}
@@ -77,7 +59,7 @@ class Imported:
 def load(path: Path, folder: Path, columns: Mapping[str, str | None] | None = None) -> Imported:
     """Write `folder`/problems and `folder`/solutions from `path`.
 
-    `columns`: a key of `COLUMNS` -> the column's name, where it is none of those known.
+    `columns`: a key of `result_sets.COLUMNS` -> the column's name, where it is none of those known.
     Raises `RequestError` where nothing can be read or is meant to be there already, and
     `MachineError` where not all can be written: then nothing is left there.
     """
@@ -98,9 +80,9 @@ def load(path: Path, folder: Path, columns: Mapping[str, str | None] | None = No
 
 def _take_all(found: Imported, path: Path, chosen: Mapping[str, str]) -> None:
     """Write every row. Raises `RequestError` where none can be used."""
-    for number, row in _rows(path):
-        if isinstance(row, dict):
-            _take(found, number, _Row(row, chosen))
+    for number, row in result_sets.read(path, chosen):
+        if isinstance(row, Row):
+            _take(found, number, row)
         else:
             found.notes.append(f"row {number} is left out: {row}")
     if not found.solutions:
@@ -108,99 +90,37 @@ def _take_all(found: Imported, path: Path, chosen: Mapping[str, str]) -> None:
         raise RequestError(f"{path} holds no row that can be used{why}")
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """(number, row), or what is wrong with it. Raises `RequestError`."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise RequestError(f"cannot read {path}: {error.strerror}") from None
-    rows = _whole(text)
-    if rows is not None:
-        yield from enumerate(rows, 1)
-        return
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                yield number, f"it is not JSON ({error})"
-                continue
-            yield number, row if isinstance(row, dict) else "it is not an object"
-
-
-def _whole(text: str) -> list[dict[str, Any] | str] | None:
-    """The rows of a file that is one JSON value: a list, or lists by level. Else None."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return None
-    if isinstance(value, dict) and value and all(isinstance(v, list) for v in value.values()):
-        value = [
-            {"level": level, **row} if isinstance(row, dict) else row
-            for level, rows in value.items()
-            for row in rows
-        ]
-    rows = value if isinstance(value, list) else [value]
-    return [row if isinstance(row, dict) else "it is not an object" for row in rows]
-
-
-@dataclass(frozen=True)
-class _Row:
-    values: Mapping[str, Any]
-    chosen: Mapping[str, str]
-
-    def __contains__(self, key: str) -> bool:
-        return self._column(key) is not None
-
-    def _column(self, key: str) -> str | None:
-        names = (self.chosen[key],) if key in self.chosen else COLUMNS[key]
-        return next((name for name in names if name in self.values), None)
-
-    def text(self, key: str) -> str:
-        """The value as text; "" where there is none. Half of a surrogate pair, as a text that was
-        cut has it, is replaced: no file can hold it."""
-        column = self._column(key)
-        value = None if column is None else self.values[column]
-        text = "" if value is None else str(value)
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-    def number(self, key: str) -> int | None:
-        found = re.fullmatch(r"(?:level[ _]?)?(\d{1,9})(?:\.0)?", self.text(key), re.IGNORECASE)
-        return int(found[1]) if found else None
-
-
-def _take(found: Imported, number: int, row: _Row) -> None:
-    """Write one row."""
+def _take(found: Imported, number: int, row: Row) -> None:
+    """Write the candidates of one row."""
     if "candidate" not in row:
-        text = f"it has none of the columns {', '.join(COLUMNS['candidate'])}"
-        has = ", ".join(map(str, list(row.values)[:12]))
-        found.notes.append(f"row {number} is left out: {text}; name one of its own: {has}")
+        found.notes.append(f"row {number} is left out: {row.lacks}")
         return
-    level, task = row.number("level"), row.number("number")
-    source = row.text("candidate")
-    found.without_code += not source.strip() or source.strip() in ("None", "null")
-    if not row.text("reference").strip():
-        if level is None or task is None:
-            text = "it has no reference, and no level and number of a problem"
-            found.notes.append(f"row {number} is left out: {text}")
-            return
+    level, task = row.level, row.task
+    problem = None
+    if row.text("reference").strip():
+        problem = _problem(found, row, level, task)
+    elif level is None or task is None:
+        text = "it has no reference, and no level and number of a problem"
+        found.notes.append(f"row {number} is left out: {text}")
+        return
+    for source in row.texts("candidate"):
+        found.without_code += not source.strip() or source.strip() in ("None", "null")
         sample = row.number("sample")
-        pattern = f"level_{level}_problem_{task}_sample_{{}}_kernel"
-        _write(found, found.solution_dir, pattern, sample, source)
-        return
-    problem = _problem(found, row, level, task)
-    wrapped = _with_wrapper(source, row.text("functional"))
-    place, sample = found.solution_dir / problem, row.number("sample")
-    name = _clean(row.text("sample"))
-    pattern = "sample_{}" if sample is not None or not name else name + "_{}"
-    _write(found, place, pattern, sample, wrapped)
+        if problem is None:
+            pattern = f"level_{level}_problem_{task}_sample_{{}}_kernel"
+            _write(found, found.solution_dir, pattern, sample, source)
+            continue
+        name = _clean(row.text("sample"))
+        pattern = "sample_{}" if sample is not None or not name else name + "_{}"
+        wrapped = _with_wrapper(source, row.text("functional"))
+        _write(found, found.solution_dir / problem, pattern, sample, wrapped)
 
 
-def _problem(found: Imported, row: _Row, level: int | None, task: int | None) -> str:
+def _problem(found: Imported, row: Row, level: int | None, task: int | None) -> str:
     """The problem's name; its file is written where it is new."""
     source = row.text("reference")
     digest = hashlib.sha256(source.encode()).hexdigest()
-    stem = _clean(row.text("name").removesuffix(".py"))
+    stem = _clean(row.name)
     if task is not None and not re.match(rf"{task}(_|$)", stem):
         stem = f"{task}_{stem}" if stem else str(task)
     name = f"level{level}/{stem}" if level is not None and stem else stem

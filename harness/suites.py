@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 from rich.console import RenderableType
 
-from harness import catalog, exports, imports, metrics, report_metrics, results
+from harness import catalog, exports, imports, metrics, report_metrics, result_sets, results
 from harness.arguments import add_files, parser_of
 from harness.errors import ProblemError, RequestError
 from harness.records import Value
@@ -34,13 +34,13 @@ def import_set(arguments: list[str]) -> Outcome:
         "Write the references and candidates of a result set (JSON Lines) as problem "
         "and solution files. Nothing is run, and no claimed verdict is taken over.",
     )
-    parser.add_argument("file", type=Path, help="JSON Lines, or one JSON list")
+    parser.add_argument("file", type=Path, help="JSON Lines, or one JSON value")
     parser.add_argument("--to", type=Path, required=True, metavar="DIR", help="a new folder")
-    for key, names in imports.COLUMNS.items():
+    for key, names in result_sets.COLUMNS.items():
         text = f"its column; known: {', '.join(names)}"
         parser.add_argument(f"--{key}", metavar="COLUMN", help=text)
     options = parser.parse_args(arguments)
-    columns = {key: getattr(options, key) for key in imports.COLUMNS}
+    columns = {key: getattr(options, key) for key in result_sets.COLUMNS}
     found = imports.load(options.file, options.to, columns)
     lines = [
         f"wrote {counted(len(found.problems), 'problem')} and "

@@ -53,6 +53,12 @@ def faults(found: imports.Imported) -> dict[str, str | None]:
         ({"level": "level_1", "problem_id": 7.0, "problem_name": "7_X",
           "reference": REFERENCE, "kernel": SOLUTION}, "level1/7_X/sample_0"),
         ({"name": "../up", "reference": REFERENCE, "candidate": SOLUTION}, "up/sample_0"),
+        ({"problem": "Level 2: 7_X Y", "problem_code": REFERENCE, "solution_code": SOLUTION,
+          "model": "gpt-9"}, "level2/7_X_Y/gpt-9_0"),
+        ({"op_name": "7_X", "level_id": 2, "task_id": 7, "kernel_name": "k",
+          "pytorch_code_module": REFERENCE, "cuda_code": SOLUTION}, "level2/7_X/k_0"),
+        ({"task": {"level": 1, "problem_id": 0, "reference_code": REFERENCE},
+          "answer": {"sample_id": 2, "code": SOLUTION}, "level": None}, "level1/0/sample_2"),
     ],
 )  # fmt: skip
 def test_columns_are_known_by_the_names_that_sets_use(
@@ -111,13 +117,55 @@ def test_half_of_a_surrogate_pair_is_replaced_and_a_whole_one_kept(tmp_path: Pat
     assert last == ["# \ufffd", "# \U0001f600", "# \ufffd"]
 
 
-def test_a_list_and_lists_by_level_are_read_as_well(tmp_path: Path) -> None:
-    row = {"task_id": 1, "ref_code": REFERENCE, "custom_code": SOLUTION}
-    for name, content in (("list", [row | {"level": 1}]), ("levels", {"1": [row], "2": [row]})):
-        file = tmp_path / f"{name}.json"
-        file.write_text(json.dumps(content))
-        found = imports.load(file, tmp_path / name)
-        assert list(found.problems) == ["level1/1", "level2/1"][: len(content)]
+ROW = {"task_id": 1, "ref_code": REFERENCE, "custom_code": SOLUTION}
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ([ROW | {"level": 1}], ["level1/1"]),
+        ({"1": [ROW], "2": [ROW]}, ["level1/1", "level2/1"]),
+        ({"level_3": [ROW]}, ["level3/1"]),
+        ({"model": "m", "stats": {"right": 2}, "results": [ROW, ROW | {"task_id": 2}]}, ["1", "2"]),
+        ({"runs": [{"level": 2, "problems": [ROW]}, {"level": 3, "problems": [ROW]}]},
+         ["level2/1", "level3/1"]),
+    ],
+    ids=["list", "by level", "by level's name", "beside what tells of them", "in lists of lists"],
+)  # fmt: skip
+def test_rows_are_found_in_lists_with_what_stands_around_them(
+    tmp_path: Path, content: Any, names: list[str]
+) -> None:
+    file = tmp_path / "set.json"
+    file.write_text(json.dumps(content, indent=1))
+    found = imports.load(file, tmp_path / "out")
+    assert (list(found.problems), found.notes) == (names, [])
+
+
+def test_one_row_may_hold_several_candidates(tmp_path: Path) -> None:
+    """As texts, or as the turns of a conversation, which itself is no row."""
+    about = {"level": 1, "task_id": 1, "reference": REFERENCE}
+    said = [{"role": "user", "content": "faster"}, {"role": "assistant", "content": SOLUTION}]
+    turns = [{"code": SOLUTION, "result": {"correct": False}}, {"code": SOLUTION}, {"code": None}]
+    rows = [about | {"response": [SOLUTION, "None"]}, about | {"messages": said, "turns": turns}]
+    found = load(tmp_path, rows)
+    assert (found.solutions, found.without_code, found.notes) == (5, 2, [])
+    assert sorted(faults(found)) == [f"level1/1/sample_{n}" for n in range(5)]
+
+
+def test_a_row_without_a_known_column_is_told_which_of_its_own_could_be_meant(
+    tmp_path: Path,
+) -> None:
+    row = {
+        "level": 1,
+        **{f"c{n}": n for n in range(20)},
+        "mine": SOLUTION,
+        "more": {"r": REFERENCE},
+    }
+    with pytest.raises(RequestError, match=r"none of the columns .* --candidate: more\.r, mine, "):
+        load(tmp_path, [row])
+    with pytest.raises(RequestError, match="none of the columns mein; name"):
+        load(tmp_path, [row], candidate="mein")
+    assert load(tmp_path, [row], candidate="mine", reference="more.r").solutions == 1
 
 
 def test_another_reference_of_the_same_name_is_another_problem(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.elements", "judge.warden", "judge.isolation", "judge.fingerprint", "judge.usage"),
     ("exports",),
     ("comparison", "scaffold", "metrics", "imports"),
+    ("result_sets",),
     ("fit",),
     ("changes",),
     ("sides",),

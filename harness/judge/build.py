@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.config import Settings
@@ -11,7 +13,7 @@ from harness.judge.baseline import Baseline
 from harness.judge.case import Note
 from harness.judge.context import Context
 from harness.judge.rows import Findings, row
-from harness.judge.sandbox import Worker
+from harness.judge.sandbox import Worker, WorkerCrash
 from harness.judge.verdicts import Ended, Progress, verdict, verdicts
 from harness.records import Phase, Problem, Row, Solution, Status, Verdict
 from harness.wording import counted
@@ -95,13 +97,26 @@ def order(
     """
     phase.enter(Phase.BUILD)
     note("build")
-    answer = worker.ask(
-        "build",
-        timeout_s=settings.build_timeout_s,
-        alone_s=settings.import_timeout_s,
-        source=solution.source,
-        file_name=solution.file_name,
-    ).body["answer"]
+    with _processor_time(worker, found):
+        answer = worker.ask(
+            "build",
+            timeout_s=settings.build_timeout_s,
+            alone_s=settings.import_timeout_s,
+            source=solution.source,
+            file_name=solution.file_name,
+        ).body["answer"]
     found.note_builds(answer.get("builds"))
     if solution.note:
         found.notes.append(solution.note)
+
+
+@contextlib.contextmanager
+def _processor_time(worker: Worker, found: Findings) -> Iterator[None]:
+    """Keep what the worker and its compilers took of it, also where the build fails; nothing is
+    kept where they are gone."""
+    began_s = worker.cpu_s()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(WorkerCrash):
+            found.build_cpu_s = worker.cpu_s() - began_s

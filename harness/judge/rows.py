@@ -38,6 +38,7 @@ class Findings:
     error_ratio: float | None = None
     own_share: float | None = None
     build_s: float | None = None
+    build_cpu_s: float | None = None
     check_s: float | None = None
     measure_s: float | None = None
     builds: list[dict[str, Any]] = field(default_factory=list)

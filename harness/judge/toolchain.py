@@ -181,9 +181,17 @@ def worker_environment(
         environment["CXX"] = tools.compiler
     if tools.cuda_home:
         environment["CUDA_HOME"] = tools.cuda_home
+        if libraries := _library_headers():
+            environment["CPLUS_INCLUDE_PATH"] = ":".join(map(str, libraries))
     if arch:
         environment["TORCH_CUDA_ARCH_LIST"] = arch
     return environment
+
+
+def _library_headers() -> list[Path]:
+    """Headers of the CUDA libraries that torch brings as packages, which compilers look at last:
+    no toolkit has cuDNN's, and one that pip or conda has installed in parts lacks cuBLAS's."""
+    return sorted(Path(sysconfig.get_path("purelib")).glob("nvidia/*/include"))
 
 
 def absent(modules: tuple[str, ...]) -> str:

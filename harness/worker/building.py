@@ -56,6 +56,7 @@ class Record:
     """One build: what it was called, how long it took, whether the cache had it.
 
     `headers`: what it was built against in the end, `lean` or `torch`; None where it was not.
+    `lean_error`: why it was not lean, where that was tried.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Record:
     cached: bool
     library: str | None = None
     headers: str | None = None
+    lean_error: str | None = None
     error: str | None = None
 
 
@@ -193,8 +195,10 @@ class Builder:
 
     def _first_lean(self, call: _Call) -> Any:
         if self.lean and not call.arguments.get("use_pch"):  # it precompiles torch's extension.h
-            with contextlib.suppress(Exception):  # for whatever reason: torch's headers decide
+            try:
                 return self._attempt(call, lean=True)
+            except Exception as error:  # noqa: BLE001  for whatever reason: torch's headers decide
+                self.records[-1].lean_error = str(error)
         return self._attempt(call, lean=False)
 
     def _attempt(self, call: _Call, *, lean: bool) -> Any:

@@ -17,6 +17,7 @@ _DIAGNOSTIC = re.compile(
 _LINK_ERROR = re.compile(
     r"undefined reference to|cannot find -l|ld returned \d|No such file or dir"
 )
+_UNDECLARED = re.compile(r"main\.cpp:.* error: \W(\w+)\W+was not declared in this scope")
 _UNDEFINED = re.compile(r"undefined symbol: (\S+)")  # found when the library is opened
 MOST_LINES = 50  # that tell a line from others like it
 _KILLED = re.compile(r"Killed signal terminated program|: Killed$|signal 9")
@@ -91,11 +92,11 @@ def _hint(log: str, call: Mapping[str, Any]) -> str:
     sources = " ".join(str(call.get(k) or "") for k in ("cpp_sources", "cuda_sources"))
     if call.get("functions") and "PYBIND11_MODULE" in sources:
         return " [hint: the source has its own PYBIND11_MODULE and functions=[...] adds a second]"
-    if "was not declared in this scope" in log and "main.cpp" in log and call.get("cuda_sources"):
-        return " [hint: cpp_sources must hold the prototype of each function in functions=[...]]"
     functions = call.get("functions") or []
-    symbol = _UNDEFINED.search(log)
+    symbol, undeclared = _UNDEFINED.search(log), _UNDECLARED.search(log)
     for name in [functions] if isinstance(functions, str) else functions:
+        if undeclared and undeclared[1] == name:
+            return f" [hint: {_unbound(name, call)}]"
         if symbol and f"{len(name)}{name}" in symbol[1]:  # as C++ names are mangled
             return f" [hint: no source defines {name} as its prototype declares it]"
     given = (call.get(key) or [] for key in ("extra_cflags", "extra_cuda_cflags"))
@@ -104,3 +105,19 @@ def _hint(log: str, call: Mapping[str, Any]) -> str:
     if pinned and re.search(r"C\+\+(17|20)", log):
         return f" [hint: {pinned[0]} is pinned; this torch ({torch.__version__}) needs a newer one]"
     return ""
+
+
+def _unbound(name: str, call: Mapping[str, Any]) -> str:
+    """Why `name`, of functions=[...], is not declared where it is bound, and what to do."""
+    cuda = call.get("cuda_sources") or ""
+    text = cuda if isinstance(cuda, str) else "\n".join(map(str, cuda))
+    if re.search(rf"__global__[^;{{}}]*\b{name}\s*\(", text):
+        return (
+            f"{name} is a kernel; functions=[...] names the C++ functions that launch kernels, "
+            "and cpp_sources holds their prototypes"
+        )
+    if defined := re.search(
+        rf"^[ \t]*(\w[\w:<>,&* \t]*[\s&*]{name}\s*\([^{{}};]*\))\s*{{", text, re.M
+    ):
+        return f"cpp_sources must hold the prototype of {name}: {' '.join(defined[1].split())};"
+    return f"functions=[...] names {name}, which neither source defines"

@@ -8,6 +8,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -301,6 +302,26 @@ def test_a_worker_sees_one_device_and_builds_for_it() -> None:
     assert found["CUDA_HOME"] == "/v"
     assert found["CXX"] == "/c/g++"
     assert found["MAX_JOBS"] == "3"
+
+
+def test_headers_of_cudas_libraries_are_found_where_the_toolkit_lacks_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """cuDNN's never lie in it, and others not where it is installed in parts. The toolkit's own
+    come first."""
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / "packages"))
+    assert "CPLUS_INCLUDE_PATH" not in environment()
+    packaged, toolkit = tmp_path / "packages" / "nvidia" / "any" / "include", tmp_path / "toolkit"
+    for folder, names in ((packaged, ("library.h", "runtime.h")), (toolkit, ("runtime.h",))):
+        folder.mkdir(parents=True)
+        for name in names:
+            (folder / name).write_text("")
+    (tmp_path / "a.cpp").write_text("#include <library.h>\n#include <runtime.h>\n")
+    command = ["g++", "-isystem", str(toolkit), "-M", str(tmp_path / "a.cpp")]
+    variables = environment() | {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
+    made = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    assert f"{packaged}/library.h" in made.stdout
+    assert f"{toolkit}/runtime.h" in made.stdout
 
 
 def test_every_folder_that_is_written_to_is_private() -> None:

@@ -436,11 +436,24 @@ def test_a_module_of_its_own_beside_functions_gets_a_hint(tmp_path: Path) -> Non
     assert "hint" not in str(alone)
 
 
-def test_a_missing_prototype_gets_a_hint(tmp_path: Path) -> None:
-    log = "main.cpp:5:9: error: 'f' was not declared in this scope"
-    with_cuda = failure(tmp_path, log, cpp_sources="", cuda_sources="int f();", functions=["f"])
-    assert "cpp_sources must hold the prototype" in str(with_cuda)
-    assert "hint" not in str(failure(tmp_path, log, functions=["f"]))
+@pytest.mark.parametrize(
+    ("cuda", "hint"),
+    [
+        ("at::Tensor f(at::Tensor a,\n  int64_t n) {\n return a; }",
+         "cpp_sources must hold the prototype of f: at::Tensor f(at::Tensor a, int64_t n);"),
+        ("template <class T> __global__ void\n__launch_bounds__(64) f(T* a) {}", "f is a kernel; "),
+        (["int g(int a) { return f(a); }"], "names f, which neither source defines"),
+        (None, "names f, which neither source defines"),
+    ],
+    ids=["not declared", "a kernel", "not there", "no CUDA"],
+)  # fmt: skip
+def test_a_function_that_cannot_be_bound_gets_a_hint(tmp_path: Path, cuda: Any, hint: str) -> None:
+    for quoted in ("'f'", "\u2018f\u2019"):
+        log = f"/b/main.cpp:5:9: error: {quoted} was not declared in this scope; did you mean 'g'?"
+        fault = failure(tmp_path, log, cpp_sources="", cuda_sources=cuda, functions=["e", "f"])
+        assert hint in str(fault)
+        other = failure(tmp_path, log, cpp_sources="", cuda_sources=cuda, functions=["e"])
+        assert "hint" not in str(other)
 
 
 def test_a_pinned_standard_gets_a_hint(tmp_path: Path) -> None:
