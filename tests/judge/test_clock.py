@@ -68,3 +68,46 @@ def test_who_sees_nothing_says_so() -> None:
     assert clock.sees(EAGER, claimed(1.1, None), "cuda"), "nor need be"
     lost = dataclasses.replace(EAGER, busy_ms=0.3)
     assert not clock.sees(lost, claimed(3.0, 0.3), "cuda"), "the call is lost in the rest"
+
+
+# --- values that come for the first time ---------------------------------------------------------
+
+#: A call of 2 ms, which a reading of new values in part shows as 2.2, one of wholly new ones as
+#: 2.5, and with the draw as 4.
+KNOWN = dataclasses.replace(
+    timing(2.0, 2.0, stopwatch_ms=2.2), first_ms=2.5, drawn_ms=4.0, stopwatch_host_ms=0.01
+)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize(
+    ("first_ms", "drawn_ms", "refused"),
+    [
+        (0.7, 2.2, None),  # eight times as fast, and new values as for the reference
+        (2.5, 4.0, "a call took 2.5 ms"),  # as slow as that where nothing was met before
+        (0.7, 4.0, "with the draw of its values, took 4 ms"),  # done while they are drawn
+    ],
+)
+def test_new_values_take_a_solution_no_longer_than_the_reference(
+    kind: str, first_ms: float, drawn_ms: float, refused: str | None
+) -> None:
+    found = dataclasses.replace(
+        timing(2.0, 0.25, stopwatch_ms=0.4), first_ms=first_ms, drawn_ms=drawn_ms
+    )
+    text = clock.first_complaint(found, [KNOWN], kind, 0.0)
+    assert (refused is None) == (text is None)
+    assert refused is None or refused in str(text)
+    assert clock.first_complaint(found, [KNOWN], kind, 5.0) is None, "a forward that may be slow"
+    assert clock.first_complaint(found, [], kind, 0.0) is None, "nothing to hold it against"
+    slower = dataclasses.replace(found, epochs=KNOWN.epochs)
+    assert clock.first_complaint(slower, [KNOWN], kind, 0.0) is None, "who claims nothing"
+
+
+def test_where_the_host_sets_the_pace_of_a_gpus_readings_new_values_are_not_held_against_it() -> (
+    None
+):
+    found = dataclasses.replace(
+        timing(2.0, 0.25, stopwatch_ms=3.0), busy_ms=0.3, first_ms=3.3, drawn_ms=4.8
+    )
+    assert clock.first_complaint(found, [KNOWN], "cuda", 0.0) is None
+    assert clock.first_complaint(found, [KNOWN], "cpu", 0.0) is not None
