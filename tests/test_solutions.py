@@ -286,7 +286,8 @@ def assert_nan_stays(problem: str, solution: Function, device: torch.device) -> 
 def assert_log_ratio(solution: Function, device: torch.device) -> None:
     """Every ratio of magnitudes, near 1 too, term by term: one element is its own sum.
 
-    Under 2^115: a thread adds 16 of them up in float, and 2^115 x log(2^235) x 16 < 2^128.
+    Under 2^115: a thread adds 16 of them up in float, and 2^115 x log(2^235) x 16 < 2^128. Equal
+    terms round alike, so how far a sum is off hangs on how many a lane of this machine adds up.
     """
     generator = torch.Generator().manual_seed(0)
     exponents = torch.randint(-120, 113, (2, 400), generator=generator)
@@ -296,7 +297,8 @@ def assert_log_ratio(solution: Function, device: torch.device) -> None:
         # A full vector path: 8192 times the same pair.
         output = solution(p.expand(8192).contiguous(), t.expand(8192).contiguous()).double()
         exact = t.double() * (t.double().log() - p.double().log())
-        torch.testing.assert_close(output, exact, rtol=3e-7, atol=float(t) * 2e-8)
+        rtol = 4 * torch.finfo(torch.float32).eps
+        torch.testing.assert_close(output, exact, rtol=rtol, atol=float(t) * 2e-8)
 
 
 def test_cpp_kl_div_takes_zeros_and_other_values_that_need_care(

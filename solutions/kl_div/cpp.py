@@ -132,15 +132,13 @@ void gradient_of_predictions(const scalar_t* predictions, const scalar_t* target
 }
 
 // gradient[i] = factor * (log(targets[i] / predictions[i]) + 1); NaN at a target of 0, as in
-// PyTorch. Seldom asked for, so kept simple.
+// PyTorch. In double, for the logarithms may cancel the 1. Seldom asked for, so kept simple.
 template <typename scalar_t>
 void gradient_of_targets(const scalar_t* predictions, const scalar_t* targets, double factor,
                          scalar_t* gradient, int64_t count) {
-  using math_t = at::opmath_type<scalar_t>;
-  const math_t scale = static_cast<math_t>(factor);
   for (int64_t i = 0; i < count; ++i) {
-    const math_t p = static_cast<math_t>(predictions[i]), t = static_cast<math_t>(targets[i]);
-    gradient[i] = static_cast<scalar_t>(scale * (std::log(t) - std::log(p) + t / t));
+    const double p = static_cast<double>(predictions[i]), t = static_cast<double>(targets[i]);
+    gradient[i] = static_cast<scalar_t>(factor * (std::log(t) - std::log(p) + t / t));
   }
 }
 
