@@ -62,7 +62,6 @@ class Timing:
     loaded); `busy_ms`: how long it kept the device busy (CUDA, where the clock alone speaks against
     the claim). `cores`: how many the worker's processes kept busy meanwhile. `unseen_ms` and
     `unseen_reference_ms`: a call of each side on values of which the solution had met nothing.
-    `first_ms`: one call on such values by the judge's clock; `drawn_ms`: with the draw of them.
     """
 
     mode: str
@@ -79,8 +78,6 @@ class Timing:
     cores: float | None = None
     unseen_ms: float | None = None
     unseen_reference_ms: float | None = None
-    first_ms: float | None = None
-    drawn_ms: float | None = None
 
     @property
     def dropped(self) -> int:

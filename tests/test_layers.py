@@ -34,7 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.passes", "judge.rules"),
     ("judge.baseline",),
     ("judge.measure", "judge.peaks", "judge.limit"),
-    ("judge.epochs", "judge.first", "judge.unseen"),
+    ("judge.epochs", "judge.unseen"),
     (
         "judge.monitor",
         "judge.stopwatch",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from harness.judge import clock
-from harness.judge import unseen as new_values
+from harness.judge import unseen as first_calls
 from harness.judge.baseline import Baseline
 from harness.judge.device import Device
 from harness.judge.epochs import ESCAPED_FLAG
@@ -97,11 +97,6 @@ def stopwatch(claim: Claim) -> str | None:
     return clock.complaint(*_clocked(claim))
 
 
-def first_calls(claim: Claim) -> str | None:
-    """The same on values that come for the first time, from when they are drawn."""
-    return clock.first_complaint(*_clocked(claim))
-
-
 def asks_the_device(claim: Claim) -> bool:
     """Whether how long the device was busy could decide about `stopwatch`."""
     return clock.asks_the_device(*_clocked(claim))
@@ -132,7 +127,7 @@ def unseen(claim: Claim) -> str | None:
     """Values that come for the first time take a solution no longer than those that rows of come
     again in."""
     timing, kind = claim.timing, claim.device.type
-    if not new_values.slower(timing, kind):
+    if not first_calls.slower(timing, kind):
         return None
     return (
         f"{timing.mode}: a call took {timing.solution_ms:.4g} ms, but {timing.unseen_ms:.4g} ms on "
@@ -185,14 +180,13 @@ RULES: tuple[Rule, ...] = (
     physical_floor,
     cores,
     stopwatch,
-    first_calls,
     unseen,
 )
 
 
 def in_doubt(claim: Claim) -> bool:
     """Whether the claim fails a rule that the baseline bears on: the machine may have changed."""
-    return any(rule(claim) for rule in (reference_times, stopwatch, first_calls))
+    return any(rule(claim) for rule in (reference_times, stopwatch))
 
 
 def complaint(claim: Claim) -> str | None:

@@ -9,7 +9,6 @@ device, and then the clock is blind; what counts there is how long the device wa
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from harness.records import Timing
 
@@ -28,9 +27,6 @@ HOST_SLACK_MS = 0.05  # on CUDA: how much more of the host, beside its `SLACK`
 #: the cores, an honest 1.00 was read as 1.04, give or take 0.04. Whoever widens the interval to
 #: claim less gets no more than this by it.
 UNSURE_SHARE = 0.05
-#: On CUDA, for a unit of calls on values that come for the first time: there are few of them in a
-#: reading, so that what the host takes for the orders is not spread over many.
-FIRST_SLACK_MS = 0.3
 LONGEST_GATE_MS = 20.0  # worker/meters.py
 HOST_BOUND = "host_bound"
 
@@ -65,34 +61,6 @@ def complaint(timing: Timing, readings: list[Timing], kind: str, excess_ms: floa
             return None
         took += f" ({timing.busy_ms:.4g} ms of it on the device)"
     return f"{text} by the judge's clock a call {took}, at most {allowed:.4g} ms {beside}"
-
-
-def first_complaint(
-    timing: Timing, readings: list[Timing], kind: str, excess_ms: float
-) -> str | None:
-    """The same of calls on values of which nothing was met before. On a GPU not where the host was
-    found to set the pace: how long the device was busy is not asked of so few calls."""
-    if _sure_ratio(timing) <= 1 or (kind == "cuda" and slow(timing, readings, kind, excess_ms)):
-        return None
-    for found, besides, took in (
-        (timing.first_ms, [r.first_ms for r in readings], "a call"),
-        (timing.drawn_ms, [r.drawn_ms for r in readings], "a call, with the draw of its values,"),
-    ):
-        theirs = [
-            replace(r, stopwatch_ms=ms) for r, ms in zip(readings, besides, strict=True) if ms
-        ]
-        if not theirs or found is None:
-            continue
-        allowed = _most_ms(timing, theirs, kind, excess_ms)
-        if kind == "cuda":
-            allowed += FIRST_SLACK_MS / timing.calls
-        if found > allowed:
-            return (
-                f"{timing.mode}: {timing.interval.ratio:.3g}x is claimed, but by the judge's clock "
-                f"{took} took {found:.4g} ms on values of which nothing was met before, at most "
-                f"{allowed:.4g} ms with what it takes besides"
-            )
-    return None
 
 
 def slow(timing: Timing, readings: list[Timing], kind: str, excess_ms: float) -> bool:

@@ -8,7 +8,6 @@ has calls made on values of which nothing was met before (`unseen`).
 from __future__ import annotations
 
 import dataclasses
-import functools
 import operator
 import secrets
 import time
@@ -16,12 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.config import Settings
-from harness.judge import first, stopwatch, unseen
+from harness.judge import stopwatch, unseen
 from harness.judge.claims import pair
 from harness.judge.clock import HOST_BOUND
 from harness.judge.device import Device
 from harness.judge.epochs import UNSTABLE, Epochs, Plan, plan, share
-from harness.judge.first import First
 from harness.judge.monitor import Monitor
 from harness.judge.sandbox import Worker, claimed
 from harness.judge.stopwatch import Examiner, Reading
@@ -51,10 +49,8 @@ def time_mode(
     overhead_ms: float = 0.0,
     examiner: Examiner | None = None,
     clocked: bool = True,
-    first_calls: int | None = None,
     warm: bool = False,
     asks: Callable[[Timing], bool] = lambda timing: False,
-    holds: Callable[[Timing], bool] = lambda timing: True,
     note: Callable[[str], None] = lambda text: None,
 ) -> Timing:
     """Time one mode until its interval is narrow enough or its budget is spent.
@@ -63,9 +59,7 @@ def time_mode(
     where no solution was loaded. `examiner` gets to see timed calls that are chosen after they
     have been made. `clocked`: whether the judge's clock is read, too; `asks`: whether, by what it
     says (`stopwatch_ms`), it is to be found out how long the device was busy; not for a quick look.
-    `first_calls`: how many calls on values that come for the first time make a reading: as many as
-    where no solution was loaded; `holds`: whether what they took does (`first_ms`). `warm`: whether
-    the worker has just timed another mode.
+    `warm`: whether the worker has just timed another mode.
     Raises as `Worker.ask` does, and whatever `examiner` raises.
     """
     note(f"{mode}: warm-up")
@@ -96,55 +90,34 @@ def time_mode(
             asks=asks,
         )
 
-    def read_first(holds: Callable[[First], bool] = lambda first: True) -> First:
-        sets = len(epochs.inputs.grad_seeds)
-        return first.read(
-            worker,
-            mode,
-            epochs.inputs,
-            calls=min(sets, first_calls or sets),
-            device=device,
-            timeout_s=settings.call_timeout_s,
-            examiner=examiner,
-            holds=holds,
-        )
-
-    def read_between() -> None:
-        readings.append(read())
-        firsts.append(read_first())
-
-    readings: list[Reading] = []
-    firsts: list[First] = []
-    # One that others have disturbed would let any claim pass: the better of two, apart.
+    # A reading that others have disturbed would let any claim pass: the better of two, apart.
     twice = clocked and examiner is None and device.type == "cpu"
-    timing = _measure(epochs, about, device, read_between if twice else None, note)
+    timing, readings = _measure(epochs, about, device, read if twice else None, note)
     if not clocked:
         return timing
     readings.append(read(lambda one: not settings.quick and asks(_with_reading(timing, one))))
     timing = _with_reading(timing, min(readings, key=operator.attrgetter("call_ms")))
-    if examiner is not None:
-        timing = unseen.timed(
-            worker,
-            timing,
-            epochs.inputs,
-            kind=device.type,
-            timeout_s=settings.call_timeout_s,
-            examiner=examiner,
-        )
-        if timing.unseen_ms is None:  # no faster than the reference
-            return timing
-    last = read_first(lambda one: holds(_with_first(timing, one)))
-    return _with_first(timing, functools.reduce(First.or_faster, firsts, last))
+    if examiner is None:
+        return timing
+    return unseen.timed(
+        worker,
+        timing,
+        epochs.inputs,
+        kind=device.type,
+        timeout_s=settings.call_timeout_s,
+        examiner=examiner,
+    )
 
 
 def _measure(
     epochs: Epochs,
     about: _About,
     device: Device,
-    between: Callable[[], None] | None,
+    read: Callable[[], Reading] | None,
     note: Callable[[str], None],
-) -> Timing:
-    """Epochs until it is enough; after the first that is not, what is to be done in between."""
+) -> tuple[Timing, list[Reading]]:
+    """Epochs until it is enough; and a reading of the judge's clock between them, where given."""
+    readings: list[Reading] = []
     began = time.monotonic()
     with Monitor(device) as monitor:
         while True:
@@ -152,10 +125,9 @@ def _measure(
             timing = epochs.timing(flags=_host_flags(about, device), wall_ms=about.wall_ms)
             note(f"{epochs.mode}: epoch {len(timing.epochs)}")
             if enough(timing, epochs.steps, epochs.settings, time.monotonic() - began):
-                return _settled(timing)
-            if between is not None:
-                between()
-                between = None
+                return _settled(timing), readings
+            if read is not None and not readings:
+                readings.append(read())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,10 +191,6 @@ def _with_reading(timing: Timing, reading: Reading) -> Timing:
         busy_ms=reading.busy_ms,
         cores=reading.cores,
     )
-
-
-def _with_first(timing: Timing, one: First) -> Timing:
-    return dataclasses.replace(timing, first_ms=one.call_ms, drawn_ms=one.drawn_ms)
 
 
 def enough(timing: Timing, steps: Plan, settings: Settings, spent_s: float) -> bool:

@@ -75,10 +75,8 @@ def _timed(case: Case, judged: checks.Judged, mode: str, found: Findings, note: 
         renewal=case.subject.renewal,
         overhead_ms=case.baseline.overhead_ms,
         examiner=judged,
-        first_calls=min((t.calls for t in case.baseline.stopwatches(mode)), default=None),
         warm=bool(found.timings),
         asks=lambda timing: audit.asks_the_device(_claim(case, timing, found)),
-        holds=lambda timing: not audit.first_calls(_claim(case, timing, found)),
         note=note,
     )
 

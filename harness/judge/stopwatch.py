@@ -172,7 +172,7 @@ class _Order:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken:
+class _Taken:
     """One reading of `calls` calls, fewer than were ordered where outputs are large or calls take
     longer than was claimed: `span_s` from the order to all samples, of which `counted_s` counts;
     whether processor time is `known`."""
@@ -196,19 +196,15 @@ class Taken:
         for number in secrets.SystemRandom().sample(calls, min(EXAMINED, len(calls))):
             unit, call = divmod(number, sets)
             draw, grad_seed = inputs.draw_touched(order.settle_seed, self.mix_seed + unit + 1, call)
-            self.show(number, order.mode, draw, grad_seed, examiner)
-
-    def show(self, number: int, mode: str, draw: Draw, grad_seed: int, examiner: Examiner) -> None:
-        """Have call `number` looked at, which got the values of `draw`."""
-        one: Any = map_tensors(operator.itemgetter(number), self.samples)
-        examiner.sampled(mode, draw, grad_seed, self.sample_seed, one)
+            one: Any = map_tensors(operator.itemgetter(number), self.samples)
+            examiner.sampled(order.mode, draw, grad_seed, self.sample_seed, one)
 
 
 def _fastest(
     worker: Worker, order: _Order, timeout_s: float, *, cuda: bool, trusted: bool
-) -> tuple[Taken, float]:
+) -> tuple[_Taken, float]:
     """The fastest of the readings, and how long they took together."""
-    fastest: Taken | None = None
+    fastest: _Taken | None = None
     count, total_s, known = 0, 0.0, cuda
     while count < READINGS or not (known or count >= MOST_READINGS):
         one = _take(worker, order, timeout_s, cuda=cuda, trusted=trusted)
@@ -225,7 +221,7 @@ def _busy_ms(
     """How long a call keeps the device busy, by what the driver tells of it; None where it tells
     nothing. Its figure is rounded: up for a solution (an `examiner` looks on), down for the
     reference. A solution that leaves calls out meanwhile is found out where they are looked at."""
-    taken: list[Taken] = []
+    taken: list[_Taken] = []
     shares: list[float] = []
     began = time.monotonic()
     with nvml.card(device.uuid) as card:
@@ -245,45 +241,22 @@ def _busy_ms(
     return 1e3 * share * statistics.fmean(one.span_s / one.calls for one in taken)
 
 
-def _take(worker: Worker, order: _Order, timeout_s: float, *, cuda: bool, trusted: bool) -> Taken:
+def _take(worker: Worker, order: _Order, timeout_s: float, *, cuda: bool, trusted: bool) -> _Taken:
     """One reading. What is looked at is decided when all have been taken: whoever is faster in
     one of them only has to be right in that one."""
     renewal, sets = order.inputs.renewal, len(order.inputs.grad_seeds)
-    return take(
-        worker,
+    mix_seed = secrets.randbits(48)
+    before = None if cuda else worker.usage()
+    began = time.monotonic()
+    worker.ask(
         "stopwatch",
-        sets=sets,
-        most=order.passes * sets,
         timeout_s=timeout_s,
-        cuda=cuda,
-        trusted=trusted,
         mode=order.mode,
-        mix_seed=secrets.randbits(48),
+        mix_seed=mix_seed,
         passes=order.passes,
         touch=renewal.touch,
         seeded=renewal.seeded,
     )
-
-
-def take(
-    worker: Worker,
-    order: str,
-    *,
-    sets: int,
-    most: int,
-    timeout_s: float,
-    cuda: bool,
-    trusted: bool,
-    mix_seed: int,
-    **arguments: Any,
-) -> Taken:
-    """What calls took that are ordered with `arguments`, until there is a sample of each, at places
-    that are named when all have been made: one on each of `sets`, again and again, `most` in all.
-
-    Raises as `Worker.ask` does."""
-    before = None if cuda else worker.usage()
-    began = time.monotonic()
-    worker.ask(order, timeout_s=timeout_s, mix_seed=mix_seed, **arguments)
     sample_seed = secrets.randbits(48)
     message = worker.ask(
         "samples",
@@ -298,9 +271,9 @@ def take(
         samples = message.trees["samples"]
         lengths = {len(tensor) for _, tensor in walk_tensors(samples, "")}
         calls = lengths.pop()
-        if lengths or calls % sets or not 0 < calls <= most:
+        if lengths or calls % sets or not 0 < calls <= order.passes * sets:
             raise WorkerLied("not every call that was ordered has a sample")
-    return Taken(
+    return _Taken(
         calls=calls,
         span_s=span_s,
         counted_s=span_s if busy_s is None else min(span_s, busy_s),

@@ -52,20 +52,6 @@ class Readings(InputSets):
             if held_bytes + one_bytes > most_bytes or time.monotonic() - began > STOPWATCH_S:
                 return
 
-    def draw_first(self, seeds: list[int]) -> None:
-        """Draw values of which nothing was met before, for the first sets, one for each of `seeds`;
-        the others are let go of. `stopwatch_first` gives the sets these values."""
-        self.sets = self.sets[: len(seeds)]
-        self.draw_whole(seeds)
-        if self.instance.device.type == "cuda":
-            torch.cuda.synchronize()
-
-    def stopwatch_first(self, mode: str, *, mix_seed: int, seeded: bool = False) -> None:
-        """A call on each set that the judge times, on what was drawn last."""
-        self.returned = []
-        self.hold_whole(mix_seed)
-        self.returned = self._returned(mode, seeded=seeded)
-
     def samples(self, seed: int) -> Any:
         """A sample of what each call of the last `stopwatch` returned, stacked, at places that
         follow from `seed`, which the judge names when the work has been done: nobody can do the

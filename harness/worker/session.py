@@ -159,8 +159,6 @@ ORDERS: dict[str, Callable[[Session, dict[str, Any]], Answer]] = {
     "unseen": Session.unseen,
     "settle": Session.settle,
     "stopwatch": Session.stopwatch,
-    "draw_first": Session.draw_first,
-    "stopwatch_first": Session.stopwatch_first,
     "samples": Session.samples,
     "forget": Session.forget,
     "memory": Session.memory,

@@ -67,18 +67,6 @@ class TimingOrders(State):
         )
         return {}, {}
 
-    def draw_first(self, order: dict[str, Any]) -> Answer:
-        """Values of which nothing was met before, for calls that the judge times."""
-        self._warm.draw_first(order["seeds"])
-        return {}, {}
-
-    def stopwatch_first(self, order: dict[str, Any]) -> Answer:
-        """Those calls."""
-        self._warm.stopwatch_first(
-            order["mode"], mix_seed=order["mix_seed"], seeded=order["seeded"]
-        )
-        return {}, {}
-
     def samples(self, order: dict[str, Any]) -> Answer:
         """A sample of what each of them returned."""
         return {}, {"samples": self._warm.samples(order["sample_seed"])}

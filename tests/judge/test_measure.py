@@ -19,7 +19,7 @@ from harness import nvml
 from harness.channel import Message
 from harness.config import Settings
 from harness.draws import Draw
-from harness.judge import clock, device, epochs, first, measure, stopwatch, unseen
+from harness.judge import clock, device, epochs, measure, stopwatch, unseen
 from harness.judge.device import Device
 from harness.judge.epochs import Plan, plan
 from harness.judge.measure import enough, time_mode
@@ -34,13 +34,10 @@ CPU = device.choose("cpu")
 GPU = Device(type="cuda", index=0, name="G", visible="0", arch="9.0", memory_bytes=1 << 36)
 
 
-CLOCKED = ("stopwatch", "stopwatch_first")  # orders that the judge's clock is read over
-
-
 class Fake:
     """Answers orders as an honest worker would; `bend` may change an answer."""
 
-    sets = passes = readings = drawn = 0
+    sets = passes = readings = 0
     busy_s = 0.0
     newest: str | None = "1"
     most_passes = 1 << 30
@@ -65,13 +62,6 @@ class Fake:
             answer = {"ms": {name: ms * len(arguments["seeds"]) for name, ms in self.ms.items()}}
         elif order == "settle":
             answer = {"host_ms": 0.1} if arguments["host"] else {}
-        elif order == "draw_first":
-            self.drawn = len(arguments["seeds"])
-            answer = {}
-        elif order == "stopwatch_first":
-            self.passes, self.sets = 1, self.drawn
-            time.sleep(0.005)
-            answer = {}
         elif order == "stopwatch":
             self.passes = min(arguments["passes"], self.most_passes)
             time.sleep(0.0 if self.readings == self.quick else 0.005)
@@ -101,13 +91,12 @@ class Fake:
 
     def readings_of(self) -> dict[int, dict[str, Any]]:
         """The orders of the judge's clock, by the seed of the places that were named after."""
-        clocked = [one for one in self.orders if one[0] in (*CLOCKED, "samples")]
-        pairs = list(zip(clocked[::2], clocked[1::2], strict=True))
-        assert all(first in CLOCKED and then == "samples" for (first, _), (then, _) in pairs)
+        clocked = [one for one in self.orders if one[0] in ("stopwatch", "samples")]
+        pairs = zip(clocked[::2], clocked[1::2], strict=True)
+        assert {(first[0], then[0]) for first, then in pairs} <= {("stopwatch", "samples")}
         return {
             then["sample_seed"]: first
-            for (order, first), (_, then) in pairs
-            if order == "stopwatch"
+            for (_, first), (_, then) in zip(clocked[::2], clocked[1::2], strict=True)
         }
 
     def epochs(self) -> list[dict[str, Any]]:
@@ -459,48 +448,6 @@ def test_what_the_judges_clock_times_is_renewed_in_part_and_the_judge_knows_how(
         units = range(1, order["passes"] + 1)
         known = [touches(order["mix_seed"] + unit, base, seeds) for unit in units]
         assert draw in [Draw(seed=seeds[n], mix=mix) for chosen in known for n, mix in chosen]
-
-
-def test_new_values_by_the_judges_clock_come_from_seeds_of_their_own_and_are_looked_at() -> None:
-    worker, eyes = Fake(reference_ms=0.1, candidate_ms=0.05), Eyes()
-    found = timing(worker, examiner=eyes, first_calls=4)
-    drawn = [arguments["seeds"] for order, arguments in worker.orders if order == "draw_first"]
-    assert [len(seeds) for seeds in drawn] == [4] * first.READINGS
-    seeds = [seed for one in drawn for seed in one]
-    known = [seed for one in worker.epochs() for seed in one["seeds"]]
-    assert len(set(seeds) | set(known)) == len(seeds) + len(known)
-    assert found.first_ms is not None
-    assert found.drawn_ms is not None
-    assert 5 / 4 <= found.first_ms <= found.drawn_ms
-    looked = [draw.seed for _, draw, *_ in eyes.sampled_ if draw.seed in seeds]
-    assert len(looked) == first.READINGS * first.EXAMINED
-    assert [sum(seed in one for seed in looked) for one in drawn] == [first.EXAMINED] * len(drawn)
-    orders = [order for order, _ in worker.orders]
-    at = orders.index("draw_first")
-    assert orders[at : at + 3] == ["draw_first", "stopwatch_first", "samples"]
-
-
-@pytest.mark.parametrize("dev", [CPU, GPU], ids=["cpu", "cuda"])
-@pytest.mark.parametrize("needed", [0, first.READINGS + 3, 10**6])
-def test_new_values_are_timed_again_until_what_was_found_holds(
-    monkeypatch: pytest.MonkeyPatch, dev: Device, needed: int
-) -> None:
-    monkeypatch.setattr(first, "PAUSE_S", {"cpu": 0.0, "cuda": 0.0})
-    worker = Fake()
-
-    def holds(of: Timing) -> bool:
-        assert of.first_ms is not None
-        return sum(order == "draw_first" for order, _ in worker.orders) >= needed
-
-    timing(worker, dev, examiner=Eyes(), holds=holds)
-    count = sum(order == "draw_first" for order, _ in worker.orders)
-    assert count == min(first.MOST_READINGS[dev.type], max(needed, first.READINGS))
-
-
-def test_who_does_not_claim_to_be_faster_is_not_asked_for_new_values() -> None:
-    worker = Fake(reference_ms=0.05, candidate_ms=0.05)
-    assert timing(worker, examiner=Eyes()).first_ms is None
-    assert timing(Fake(reference_ms=0.05, candidate_ms=0.05)).first_ms is not None, "the reference"
 
 
 @pytest.mark.parametrize(("examiner", "asked"), [(None, True), (Eyes(), False)])

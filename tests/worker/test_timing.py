@@ -265,33 +265,6 @@ def test_the_last_unit_is_on_whole_draws_and_what_it_returned_is_kept_as_it_was_
         assert torch.equal(kept, 2 * x)
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_what_the_judge_times_of_new_values_is_drawn_before_and_nothing_is_called_between(
-    count: int,
-) -> None:
-    seen: list[torch.Tensor] = []
-
-    class Noting(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            seen.append(x.clone())
-            return 2 * x
-
-    of, seeds = timer([]), [11, 12, 13][:count]
-    epoch(of)
-    of.candidate.model = Noting()
-    before = [calls.inputs[0].clone() for calls in of.sets]
-    of.draw_first(seeds)
-    assert len(of.sets) == count
-    for calls, values in zip(of.sets, before, strict=False):
-        assert torch.equal(calls.inputs[0], values), "drawn values are in no input yet"
-    assert seen == []
-    of.stopwatch_first("forward", mix_seed=5)
-    samples = of.samples(7)
-    for seed, x, got, (_, mix) in zip(seeds, seen, samples, whole(5, seeds, mix=True), strict=True):
-        assert torch.equal(x, of.instance.inputs(Draw(seed=seed, mix=mix))[0])
-        assert torch.equal(got, sample(2 * x, 7))
-
-
 def test_a_call_gets_the_numbers_of_the_draw_that_its_tensors_are_of() -> None:
     source = SOURCE.replace("(self, x)", "(self, x, options, eps)").replace(
         "[torch.randn(4, 8)]", "[torch.randn(4, 8), {'scale': torch.rand(()).item()}, 1e-5]"
