@@ -71,7 +71,7 @@ class Row:
         return f"it has none of the columns {names}; name one of its own with --candidate: {own}"
 
     def text(self, key: str) -> str:
-        return self.texts(key)[0] if self.texts(key) else ""
+        return next(iter(self.texts(key)), "")
 
     def number(self, key: str) -> int | None:
         found = re.fullmatch(_LEVEL, self.text(key), re.IGNORECASE)

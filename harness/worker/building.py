@@ -70,13 +70,14 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class _Call:
-    """One call of a build function of torch's: its arguments by name, the texts of its sources, and
-    the folder that the build is moved to."""
+    """One call of a build function of torch's: its arguments by name, the texts of its sources, the
+    folder that the build is moved to, and the record of it."""
 
     build: Callable[..., Any]
     arguments: dict[str, Any]
     texts: dict[str, str]
     final: Path
+    record: Record
 
 
 @dataclass(kw_only=True)
@@ -146,7 +147,7 @@ class Builder:
         if record.cached:
             module = libraries.open_library(final)
         else:
-            call = _Call(build=build, arguments=arguments, texts=texts, final=final)
+            call = _Call(build=build, arguments=arguments, texts=texts, final=final, record=record)
             module = self._make(call)
         marker = json.loads((final / libraries.MARKER).read_text())
         record.library, record.headers = str(final / marker["library"]), marker["headers"]
@@ -197,8 +198,8 @@ class Builder:
         if self.lean and not call.arguments.get("use_pch"):  # it precompiles torch's extension.h
             try:
                 return self._attempt(call, lean=True)
-            except Exception as error:  # noqa: BLE001  for whatever reason: torch's headers decide
-                self.records[-1].lean_error = str(error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, torch's headers decide
+                call.record.lean_error = str(error)
         return self._attempt(call, lean=False)
 
     def _attempt(self, call: _Call, *, lean: bool) -> Any:
