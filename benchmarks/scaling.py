@@ -216,11 +216,14 @@ def main() -> int:
             line, verdicts = measure(request, ",".join(names[:count]), ray=ray)
             lines.append(line)
             found.append(verdicts)
-    return report(lines, found, options.output)
+            _write(lines, options.output)  # now: a later run may be cut short
+            print(f"{line['solutions']} rows in {line['wall_s']:.1f} s: {line['verdicts']}")
+    print(table(lines).T.to_string(header=False))
+    return _differing(lines, found)
 
 
-def report(lines: list[dict[str, Any]], found: list[dict[Any, str]], output: Path | None) -> int:
-    """Print and write the table, and name every verdict that differs from the first run's."""
+def table(lines: list[dict[str, Any]]) -> pd.DataFrame:
+    """The runs so far, each beside the first."""
     one = lines[0]
     for line in lines:
         line["speedup"] = line["solutions_per_hour"] / one["solutions_per_hour"]
@@ -229,11 +232,18 @@ def report(lines: list[dict[str, Any]], found: list[dict[Any, str]], output: Pat
         # Of one device's time: N devices work side by side.
         more_s = (line["wall_s"] - alike[0]["wall_s"]) * line["devices"] / line["solutions"]
         line["ray_overhead_s"] = more_s if line["ray"] else None
-    frame = pd.DataFrame(lines)
-    print(frame.T.to_string(header=False))
+    frame: pd.DataFrame = pd.DataFrame(lines)
+    return frame
+
+
+def _write(lines: list[dict[str, Any]], output: Path | None) -> None:
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
-        frame.to_csv(output, index=False)
+        table(lines).to_csv(output, index=False)
+
+
+def _differing(lines: list[dict[str, Any]], found: list[dict[Any, str]]) -> int:
+    """Name every verdict that differs from the first run's; the exit status."""
     differing = [
         f"{problem}/{solution}: {first}, with {lines[n]['devices']} device(s) {verdicts[key]}"
         for n, verdicts in enumerate(found)

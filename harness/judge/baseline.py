@@ -88,11 +88,12 @@ class Baseline:
         return 1e3 * float(memory_s), 1e3 * compute_s
 
     def noise(self, mode: str) -> float | None:
-        """How far an A/A test came to lie from 1, its interval included; None without one."""
+        """How far an A/A test came to lie from 1, its interval included; None without one, and of
+        fewer than three epochs, whose interval is as wide as it is rarely wrong."""
         if mode in self.noises:
             return self.noises[mode]
         for (name, timed), timing in self.timings.items():
-            if name == EAGER and timed == mode:
+            if name == EAGER and timed == mode and len(timing.epochs) > EPOCHS_KNOWN:
                 interval = timing.interval
                 return max(abs((interval.high or 1) - 1), abs((interval.low or 1) - 1))
         return None
@@ -168,10 +169,15 @@ class _Baselines:
                     overhead_ms=self.found.overhead_ms,
                     clocked=name == EAGER,  # no claim is held against another's
                     warm=bool(timings) or (self.known and not again and kind == "cuda"),
-                    asks=lambda timing: name == EAGER and clock.blind(timing, kind),
+                    asks=lambda timing: name == EAGER and self._asks(timing),
                     note=lambda text: self.note(f"{name}, {text}"),
                 )
         self.found = dataclasses.replace(self.found, timings=self.found.timings | timings)
+
+    def _asks(self, timing: Timing) -> bool:
+        """Whether claims may need to know how long eager keeps the device busy: not for a quick
+        look, where they are asked for it only once the clock speaks against them."""
+        return not self.context.settings.quick and clock.blind(timing, self.context.device.type)
 
     def _few_epochs(self) -> Settings:
         """So many as an A/A test needs; on a GPU fewer, where none is made: eager is only to be

@@ -58,7 +58,7 @@ def time_mode(
     `renewal`: how calls may get new values. `overhead_ms`: what an event pair costs, measured
     where no solution was loaded. `examiner` gets to see timed calls that are chosen after they
     have been made. `clocked`: whether the judge's clock is read, too; `asks`: whether, by what it
-    says (`stopwatch_ms`), it is to be found out how long the device was busy; not for a quick look.
+    says (`stopwatch_ms`), it is to be found out how long the device was busy.
     `warm`: whether the worker has just timed another mode, or been at work otherwise.
     Raises as `Worker.ask` does, and whatever `examiner` raises.
     """
@@ -95,7 +95,7 @@ def time_mode(
     timing, readings = _measure(epochs, about, device, read if twice else None, note)
     if not clocked:
         return timing
-    readings.append(read(lambda one: not settings.quick and asks(_with_reading(timing, one))))
+    readings.append(read(lambda one: asks(_with_reading(timing, one))))
     timing = _with_reading(timing, min(readings, key=operator.attrgetter("call_ms")))
     if examiner is None:
         return timing

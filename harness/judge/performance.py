@@ -77,9 +77,17 @@ def _timed(case: Case, judged: checks.Judged, mode: str, found: Findings, note: 
         overhead_ms=case.baseline.overhead_ms,
         examiner=judged,
         warm=bool(found.timings) or device.type == "cuda",  # which has just been at work in checks
-        asks=lambda timing: audit.asks_the_device(_claim(case, timing, found)),
+        asks=lambda timing: _asks(case, _claim(case, timing, found)),
         note=note,
     )
+
+
+def _asks(case: Case, claim: audit.Claim) -> bool:
+    """Whether it is to be found out how long the device was busy, which takes half a second: of a
+    quick look only where the clock speaks against the claim."""
+    if case.context.settings.quick:
+        return audit.stopwatch(claim) is not None
+    return audit.asks_the_device(claim)
 
 
 def _memory(case: Case, worker: Worker, modes: tuple[str, ...], found: Findings) -> None:

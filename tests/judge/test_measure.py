@@ -552,8 +552,6 @@ def test_the_device_is_not_asked_without_need(monkeypatch: pytest.MonkeyPatch) -
     assert found.busy_ms is None
     assert seen == [found.stopwatch_ms]
     assert timing(Fake(), CPU, examiner=Eyes(), asks=lambda timing: True).busy_ms is None
-    quick = dataclasses.replace(SETTINGS, quick=True)
-    assert timing(Fake(), GPU, settings=quick, asks=lambda timing: True).busy_ms is None
 
 
 def test_without_mixing_no_draw_is_mixed() -> None:

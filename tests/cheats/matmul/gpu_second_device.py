@@ -1,7 +1,7 @@
 """Another card is made visible at import, for half of the work.
 
 expect: runtime_error
-says: no second device
+says: no second device|device=1, num_gpus=1
 defence: the driver has read which devices it may show before
 """
 
