@@ -20,15 +20,17 @@ from pathlib import Path
 import psutil
 import torch
 
-from harness import ROOT, doctor_gpu, doctor_tools, run
+from harness import ROOT, run
+from harness.commands import doctor_gpu, doctor_tools
+from harness.commands.findings import Finding, State, finding
 from harness.config import Settings
 from harness.errors import HarnessError, MachineError
-from harness.findings import Finding, State, finding
-from harness.judge import device, isolation, toolchain
+from harness.judge import device
 from harness.judge.context import COMPILER_BYTES
 from harness.judge.device import Device
-from harness.judge.sandbox import FAILURES
-from harness.judge.toolchain import Toolchain
+from harness.judge.process import isolation, toolchain
+from harness.judge.process.sandbox import FAILURES
+from harness.judge.process.toolchain import Toolchain
 from harness.wording import counted
 
 OLDEST_TORCH = (2, 6)

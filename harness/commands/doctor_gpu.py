@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from harness.findings import Finding, State, finding
+from harness.commands.findings import Finding, State, finding
 from harness.judge.device import Device
 from harness.nvml import slowed
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import torch
 
-from harness.findings import Finding, State, finding
-from harness.judge.toolchain import Toolchain
+from harness.commands.findings import Finding, State, finding
+from harness.judge.process.toolchain import Toolchain
 
 TRIAL_S = 120  # that a trial of a compiler may take
 CUDA_TRIAL = "__global__ void k(float* x) { *x = 1; }\nvoid f(float* x) { k<<<1, 1>>>(x); }\n"

@@ -16,13 +16,14 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from harness import boards, catalog, comparison, meanings, plots, report_profile
+from harness import catalog, meanings
 from harness.errors import RequestError
 from harness.judge.profiling import Profile
 from harness.records import MODES, Status
-from harness.report import MEMORY, TIME, is_number, one_line, pair, quantity, speedup
-from harness.report_compare import MODE_NAMES
-from harness.sides import PlainRow
+from harness.report import boards, comparison, plots, profile_tables
+from harness.report.compare_tables import MODE_NAMES
+from harness.report.sides import PlainRow
+from harness.report.tables import MEMORY, TIME, is_number, one_line, pair, quantity, speedup
 
 NAMED = 10  # results that are there, of a problem without the one that was asked for
 LOG_LINES = 12  # quoted of a log
@@ -118,7 +119,7 @@ def story(row: PlainRow, folders: Sequence[Path], profile: Profile | None = None
         "own_share": row["own_share"],
         "flags": {flag: meanings.flag_meaning(flag) for flag in str(row["flags"] or "").split()},
         "next": list(_next(row)),
-        "profile": report_profile.plain(profile) if profile else None,
+        "profile": profile_tables.plain(profile) if profile else None,
     }
 
 
@@ -229,7 +230,7 @@ def screen(told: dict[str, Any], profile: Profile | None = None) -> RenderableTy
         Text(("  " if text.startswith("  ") else "") + one_line(text), style=style)
         for text, style in lines
     ]
-    return Group(*texts, *([Text(""), report_profile.screen(profile)] if profile else []))
+    return Group(*texts, *([Text(""), profile_tables.screen(profile)] if profile else []))
 
 
 def _section(title: str, lines: Sequence[str], where: str | None = None) -> list[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """`lint`: which problems are fit to judge by, and a table of what is not.
 
-The mutants and what becomes of them are in judge/mutants.py and judge/lint.py.
+The mutants and what becomes of them are in judge/fitness/mutants.py and judge/fitness/lint.py.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness import catalog, constants, fit
+from harness import catalog, fit
 from harness.config import Settings
 from harness.errors import ProblemError
-from harness.judge import device, lint
-from harness.judge.outcomes import DOUBTFUL, MEANING, Finding, Outcome
+from harness.judge import device
+from harness.judge.fitness import lint
+from harness.judge.fitness.outcomes import DOUBTFUL, MEANING, Finding, Outcome
 from harness.judge.reference import Reference, settle_heap
-from harness.problem import Instance
 from harness.records import Problem
-from harness.report import one_line
+from harness.report.tables import one_line
+from harness.shared import constants
+from harness.shared.problem import Instance
 from harness.source import read_problem
 from harness.wording import counted
 

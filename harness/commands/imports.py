@@ -18,9 +18,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness import result_sets, syntax
+from harness import syntax
+from harness.commands import result_sets
+from harness.commands.result_sets import Row
 from harness.errors import MachineError, RequestError
-from harness.result_sets import Row
 
 #: A candidate that is CUDA alone takes the place of the function in the functional reference.
 _WRAPPED = """{functional}

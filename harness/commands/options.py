@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness import config
-from harness.arguments import Once, add_places, parser_of
+from harness.commands.arguments import Once, add_places, parser_of
 from harness.config import PRESETS, Settings
 from harness.errors import RequestError, hint
 from harness.records import MODES

@@ -10,12 +10,14 @@ from pathlib import Path
 import torch
 from rich.console import RenderableType
 
-from harness import ROOT, config, explain, files, fit, page, picture, recompute, report_profile, run
-from harness.arguments import Once, add_files, add_filter, add_places, filter_of, parser_of
+from harness import ROOT, config, files, fit, recompute, run
+from harness.commands import explain
+from harness.commands.arguments import Once, add_files, add_filter, add_places, filter_of, parser_of
 from harness.errors import MachineError, RequestError
 from harness.judge import profiling
 from harness.judge.profiling import Profile
 from harness.judge.subject import Subject
+from harness.report import page, picture, profile_tables
 
 Outcome = tuple[RenderableType, int]  # what to show, exit status
 #: Of a report: results files -> its text.
@@ -95,8 +97,8 @@ def kernels(arguments: list[str]) -> Outcome:
     found = _profile(options, options.mode)
     status = 1 if found.fault else 0
     if options.json:
-        return json.dumps(report_profile.plain(found), indent=1, allow_nan=False), status
-    return report_profile.screen(found), status
+        return json.dumps(profile_tables.plain(found), indent=1, allow_nan=False), status
+    return profile_tables.screen(found), status
 
 
 def again(arguments: list[str]) -> Outcome:

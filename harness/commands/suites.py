@@ -14,11 +14,13 @@ from pathlib import Path
 import pandas as pd
 from rich.console import RenderableType
 
-from harness import catalog, exports, imports, metrics, report_metrics, result_sets, results
-from harness.arguments import add_files, parser_of
+from harness import catalog, results
+from harness.commands import imports, result_sets
+from harness.commands.arguments import add_files, parser_of
 from harness.errors import ProblemError, RequestError
 from harness.records import Value
-from harness.report import one_line
+from harness.report import exports, metrics, metrics_tables
+from harness.report.tables import one_line
 from harness.source import read_problem
 from harness.wording import counted
 
@@ -87,8 +89,8 @@ def count(arguments: list[str]) -> Outcome:
         told = ", ".join(f"{n} {status}" for status, n in found.left_out.items()) or "no rows"
         raise RequestError(f"nothing to count in these files: {told}")
     if options.json:
-        return json.dumps(report_metrics.plain(found), indent=1, allow_nan=False), 0
-    return (report_metrics.markdown if options.markdown else report_metrics.screen)(found), 0
+        return json.dumps(metrics_tables.plain(found), indent=1, allow_nan=False), 0
+    return (metrics_tables.markdown if options.markdown else metrics_tables.screen)(found), 0
 
 
 def export(arguments: list[str]) -> Outcome:

@@ -85,10 +85,10 @@ def _write(text: str, stream: TextIO) -> None:
 
 def _plain(error: UnicodeError) -> tuple[str, int]:
     """What a stream's encoding lacks, in ASCII."""
-    from harness import report
+    from harness.report import tables
 
     assert isinstance(error, UnicodeEncodeError)
-    text = error.object[error.start : error.end].translate(report.ASCII)
+    text = error.object[error.start : error.end].translate(tables.ASCII)
     return text.encode("ascii", "backslashreplace").decode(), error.end
 
 
@@ -175,9 +175,9 @@ class Screen:
 
     def row(self, row: Row) -> None:
         if self._json:
-            from harness import report
+            from harness.report import tables
 
-            _write(json.dumps(report.plain_rows([row])[0]) + "\n", self._out)
+            _write(json.dumps(tables.plain_rows([row])[0]) + "\n", self._out)
         self._where = ""
         seconds = f" in {row.total_s:.1f} s" if row.total_s is not None else ""
         count = f" ({self._count})" if self._count else ""

@@ -1,7 +1,7 @@
 """The commands beside the main job: arguments -> what to show, and the exit status.
 
 Nothing here prints: cli.py shows what a command returns, a text as it is. Commands about rows
-that are there already: commands_rows.py.
+that are there already: rows.py.
 """
 
 from __future__ import annotations
@@ -13,23 +13,14 @@ from pathlib import Path
 
 from rich.text import Text
 
-from harness import (
-    ROOT,
-    catalog,
-    commands_rows,
-    comparison,
-    config,
-    doctor,
-    fitness,
-    report_compare,
-    scaffold,
-    suites,
-)
-from harness.arguments import add_files, add_filter, add_places, filter_of, parser_of
+from harness import ROOT, catalog, config
+from harness.commands import doctor, fitness, rows, scaffold, suites
+from harness.commands.arguments import add_files, add_filter, add_places, filter_of, parser_of
+from harness.commands.findings import State
+from harness.commands.suites import Outcome
 from harness.errors import MachineError, RequestError
-from harness.findings import State
-from harness.report import one_line
-from harness.suites import Outcome
+from harness.report import compare_tables, comparison
+from harness.report.tables import one_line
 
 
 def compare(arguments: list[str]) -> Outcome:
@@ -61,8 +52,8 @@ def compare(arguments: list[str]) -> Outcome:
     if options.json:
         return json.dumps(comparison.plain(found), indent=1, allow_nan=False), status
     if options.markdown:
-        return report_compare.markdown(found), status
-    return report_compare.screen(found), status
+        return compare_tables.markdown(found), status
+    return compare_tables.screen(found), status
 
 
 def examine(arguments: list[str]) -> Outcome:
@@ -158,6 +149,6 @@ COMMANDS: dict[str, Callable[[list[str]], Outcome | Iterator[Outcome]]] = {
     "doctor": examine,
     "lint": lint,
     "new": new,
-    **commands_rows.COMMANDS,
+    **rows.COMMANDS,
     **suites.COMMANDS,
 }

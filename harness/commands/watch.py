@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import changes, report_compare, run
-from harness.changes import Kind
+from harness import run
 from harness.judge.case import Opened
 from harness.records import Row, Value
+from harness.report import changes, compare_tables
+from harness.report.changes import Kind
 
 POLL_S = 0.5
 SETTLE_S = 0.1  # an editor may write a file in several steps
@@ -61,7 +62,7 @@ class Watcher:
         if before is None or before["solution_digest"] == now["solution_digest"]:
             return []
         found = [c for c in changes.between(before, now) if c.kind is not Kind.SAME]
-        lines = [report_compare.change_text(change) for change in found]
+        lines = [compare_tables.change_text(change) for change in found]
         return lines or [f"{row.problem} / {row.solution}: no change beyond the interval"]
 
     def wait(self) -> None:

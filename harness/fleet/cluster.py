@@ -22,15 +22,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import devices
+import harness
 from harness.errors import MachineError, RequestError
-from harness.slots import JUDGE, LocalSlot, Lost
+from harness.fleet import devices
+from harness.fleet.slots import JUDGE, LocalSlot, Lost
 
 if TYPE_CHECKING:
     from harness.records import Row
     from harness.run import Observer, Request
 
-PACKAGE = Path(__file__).resolve().parent
+PACKAGE = Path(harness.__file__).resolve().parent
 LOOK_S = 0.5  # between looks at whether the run was ended meanwhile
 NOTE_S = 1.0  # notes are passed on no more often: they only say that a judge is alive
 SAID = 400  # characters of what Ray says
@@ -40,7 +41,7 @@ SLACK_S = 60.0  # that an actor gets over its judge
 def execute(request: Request, address: str | None, observer: Observer) -> list[Row]:
     """Evaluate everything on a cluster; without `address`, on that of RAY_ADDRESS or on one that
     is started here. Raises `RequestError` or `MachineError`; rows known by then are kept."""
-    from harness import fleet
+    from harness.fleet import fleet
 
     ray = _joined(address)
     try:

@@ -22,15 +22,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harness import identity, run, units
-from harness.backlog import Backlog, Item, Unit
+from harness import identity, run
 from harness.errors import HarnessError, MachineError
+from harness.fleet import units
+from harness.fleet.backlog import Backlog, Item, Unit
+from harness.fleet.slots import Lost, Slot
+from harness.fleet.units import REFUSALS, Message
+from harness.fleet.writer import Where, Writer
 from harness.records import Environment, Row
 from harness.run import Job, Observer, Request
-from harness.slots import Lost, Slot
-from harness.units import REFUSALS, Message
 from harness.wording import counted
-from harness.writer import Where, Writer
 
 TICK_S = 0.2
 GROW_S = 10.0  # between looks for new places

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness import devices, fleet
-from harness.devices import Place
 from harness.errors import RequestError
+from harness.fleet import devices, fleet
+from harness.fleet.devices import Place
+from harness.fleet.slots import LocalSlot
 from harness.records import Row
 from harness.run import Observer, Request
-from harness.slots import LocalSlot
 
 
 def execute(request: Request, names: str, observer: Observer) -> list[Row]:

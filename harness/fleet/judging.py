@@ -25,13 +25,13 @@ import torch
 
 from harness import results, run, samples
 from harness.errors import HarnessError
+from harness.fleet.units import Damaged, Message, request_of, unpack
+from harness.fleet.wire import Wire, WireClosed
 from harness.judge import device
 from harness.judge.case import Opened
 from harness.judge.context import COMPILER_BYTES, Context, compilers_at_once
-from harness.judge.sandbox import private_folder
+from harness.judge.process.sandbox import private_folder
 from harness.records import Row
-from harness.units import Damaged, Message, request_of, unpack
-from harness.wire import Wire, WireClosed
 
 LOG_BYTES = 1 << 20  # of a worker's log, that travel
 ENDING_S = 10.0  # that this process gets to end its workers once nobody listens

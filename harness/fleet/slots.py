@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harness import ROOT
-from harness.wire import Wire, WireClosed, WireTimeout
+from harness.fleet.wire import Wire, WireClosed, WireTimeout
 
 _BOOTSTRAP = (
     "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); "
-    "runpy.run_module('harness.judging', run_name='__main__', alter_sys=True)"
+    "runpy.run_module('harness.fleet.judging', run_name='__main__', alter_sys=True)"
 )
 JUDGE = (sys.executable, "-c", _BOOTSTRAP, str(ROOT))
 END_S = 15.0  # that a judge gets to end its workers

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from harness import files, results, samples
 from harness.errors import MachineError
+from harness.fleet.units import Message
 from harness.records import Row, Value
 from harness.run import Job, Observer, Request
-from harness.units import Message
 
 #: Numbers of a problem and of its solution, in the request.
 Where = tuple[int, int]

@@ -11,12 +11,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from harness import meanings, plots, report, samples
+from harness import meanings, samples
 from harness.errors import RequestError
 from harness.records import MODES, Status, Value
-from harness.report import MEMORY, NOTHING, TIME, is_number, one_line, pair, quantity, speedup
-from harness.report_compare import MODE_NAMES
-from harness.sides import PlainRow, Side
+from harness.report import plots, tables
+from harness.report.compare_tables import MODE_NAMES
+from harness.report.sides import PlainRow, Side
+from harness.report.tables import (
+    MEMORY,
+    NOTHING,
+    TIME,
+    is_number,
+    one_line,
+    pair,
+    quantity,
+    speedup,
+)
 from harness.wording import counted
 
 #: Of a log, characters from its start and from its end.
@@ -61,7 +71,7 @@ class Line:
 
     def sort(self, name: str) -> float | str:
         """The figure to sort by: a column, or that of the mode which times are shown of."""
-        column = name if name in self.row else f"{report.headline(self.row)}_{name}"
+        column = name if name in self.row else f"{tables.headline(self.row)}_{name}"
         value = plots.number_of(self.row[column])
         return "" if value is None else value
 
@@ -87,7 +97,7 @@ def _line(number: int, side: int, row: PlainRow, axis: plots.Axis, folders: Sequ
         number=number,
         side=side,
         row={name: one_line(v) if isinstance(v, str) else v for name, v in row.items()},
-        cells=report.cells(row),
+        cells=tables.cells(row),
         ratios={mode: _ratio(row, mode, axis) for mode in BOARD_MODES},
         tone=_tone(row),
         means=means,

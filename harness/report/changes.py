@@ -14,7 +14,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from harness.records import MODES, Status
-from harness.sides import PlainRow, Side
+from harness.report.sides import PlainRow, Side
 
 
 class Kind(str, Enum):

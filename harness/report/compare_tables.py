@@ -16,10 +16,10 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from harness.changes import Change, Kind, RunPair
-from harness.comparison import Comparison, Entry
-from harness.report import ASCII, NOTHING, TIME, digits, one_line, quantity, speedup
-from harness.sides import Difference, PlainRow, Side
+from harness.report.changes import Change, Kind, RunPair
+from harness.report.comparison import Comparison, Entry
+from harness.report.sides import Difference, PlainRow, Side
+from harness.report.tables import ASCII, NOTHING, TIME, digits, one_line, quantity, speedup
 from harness.wording import counted
 
 WIDTH = 100  # characters; a wider terminal gets no wider tables

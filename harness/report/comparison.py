@@ -3,7 +3,7 @@
 Covers: the outer join over problem, solution, size and dtype; geometric means over what all
 sides have. Rows of another problem or solution text, size or dtype are other rows: they stand
 apart and are never averaged. What differs: sides.py. Two runs on one device: changes.py. How it
-is shown: report_compare.py.
+is shown: compare_tables.py.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from harness import results
-from harness.changes import Change, RunPair, run_pairs
 from harness.errors import RequestError
 from harness.records import MODES, Value
-from harness.sides import Difference, PlainRow, Side, differences
+from harness.report.changes import Change, RunPair, run_pairs
+from harness.report.sides import Difference, PlainRow, Side, differences
 from harness.wording import counted
 
 #: Of each mode, what plain data states for a side.

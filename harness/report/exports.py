@@ -31,8 +31,8 @@ from typing import Any
 
 from harness import catalog, files, identity, samples
 from harness.errors import MachineError, RequestError
-from harness.metrics import LEFT_OUT, PlainRow
 from harness.records import Phase, Status, Timing
+from harness.report.metrics import LEFT_OUT, PlainRow
 
 #: Phases in which a source has not become a ModelNew yet, however it ended there.
 _NOT_COMPILED = (Phase.FIND.value, Phase.BUILD.value)

@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness.metrics import DOUBTS, Metrics, Score, Section
-from harness.report import digits
+from harness.report.metrics import DOUBTS, Metrics, Score, Section
+from harness.report.tables import digits
 
 Cells = list[list[str]]
 

@@ -2,7 +2,7 @@
 
 Everything that comes from a row or a log is text: Jinja escapes it, and the page's content
 security policy lets no script run but its own. What is shown of a row: boards.py. Layout, style
-and behaviour are in templates/report/.
+and behaviour are in templates/.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from harness import boards, comparison, plots, report, report_compare
-from harness.boards import Line
-from harness.comparison import Comparison, Only
 from harness.records import ENVIRONMENT_COLUMNS
-from harness.report import NOTHING, one_line
-from harness.report_compare import MODE_NAMES
-from harness.sides import PlainRow, Side
+from harness.report import boards, compare_tables, comparison, plots, tables
+from harness.report.boards import Line
+from harness.report.compare_tables import MODE_NAMES
+from harness.report.comparison import Comparison, Only
+from harness.report.sides import PlainRow, Side
+from harness.report.tables import NOTHING, one_line
 from harness.wording import counted
 
-TEMPLATES = Path(__file__).resolve().parent / "templates" / "report"
+TEMPLATES = Path(__file__).resolve().parent / "templates"
 ENVIRONMENT = (*ENVIRONMENT_COLUMNS, "isolation", "settings_digest", "settings", "harness_version")
 
 
@@ -65,7 +65,7 @@ def html(paths: Sequence[Path], only: Only | None = None) -> str:
         statuses=sorted({line.cells["verdict"] for line in lines}),
         problems=sorted({str(line.row["problem"]) for line in lines}),
         mode_names=MODE_NAMES,
-        short_name=report_compare.short_name,
+        short_name=compare_tables.short_name,
         counted=counted,
     )
 
@@ -78,13 +78,13 @@ def _across(found: Comparison) -> dict[str, list[str]]:
     """What sides have in common and how they differ, in lines."""
     count = len(found.sides)
     return {
-        "differences": report_compare.legend(found)[count:],
+        "differences": compare_tables.legend(found)[count:],
         "missing": _missing(found),
-        "changes": [line for pair in found.pairs for line in report_compare.changed(pair)],
+        "changes": [line for pair in found.pairs for line in compare_tables.changed(pair)],
         "means": [
             f"{MODE_NAMES.get(mean.mode, mean.mode)}, {mean.size}, {mean.dtype}, "
             f"{counted(mean.count, 'row')}: "
-            + ", ".join(f"{label} {report.digits(value)}" for label, value in mean.values.items())
+            + ", ".join(f"{label} {tables.digits(value)}" for label, value in mean.values.items())
             for mean in (found.means if count > 1 else ())
         ],
     }
@@ -122,21 +122,21 @@ def markdown(paths: Sequence[Path], only: Only | None = None) -> str:
     found = comparison.read(paths, only)
     lines = boards.lines_of(found.sides, plots.speedup_axis(()), ())
     blocks = []
-    heads = [header.replace("-\n", "").replace("\n", " ") for header in report.COLUMNS.values()]
+    heads = [header.replace("-\n", "").replace("\n", " ") for header in tables.COLUMNS.values()]
     for board in boards.boards_of(lines):
         table = [["device", *heads], ["---", "---", "---", *["---:" for _ in heads[2:]]]]
         for line in board.lines:
             device = found.sides[line.side].device_name
-            table.append([device, *(line.cells[key] for key in report.COLUMNS)])
+            table.append([device, *(line.cells[key] for key in tables.COLUMNS)])
         notes = [
-            f"- {report_compare.escaped(one_line(text))}"
+            f"- {compare_tables.escaped(one_line(text))}"
             for line in board.lines
             for text in _markdown_notes(line)
         ]
-        title = report_compare.escaped(one_line(board.title))
-        text = "\n".join(map(report_compare.markdown_line, table))
+        title = compare_tables.escaped(one_line(board.title))
+        text = "\n".join(map(compare_tables.markdown_line, table))
         blocks += [f"**{title}**", text, *(["\n".join(notes)] if notes else [])]
-    blocks.append("\n".join(f"- {report_compare.escaped(t)}" for t in report_compare.legend(found)))
+    blocks.append("\n".join(f"- {compare_tables.escaped(t)}" for t in compare_tables.legend(found)))
     return "\n\n".join(blocks)
 
 

@@ -1,7 +1,7 @@
 """Results files -> a picture for a README: the speedups as bars, in one SVG.
 
 Of each credited row forward, and forward and backward together, with their 95 % intervals and what
-`torch.compile` reaches. Drawn by templates/report/picture.svg.
+`torch.compile` reaches. Drawn by templates/picture.svg.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from pathlib import Path
 
 import jinja2
 
-from harness import comparison, plots, report
-from harness.comparison import Only
 from harness.errors import RequestError
-from harness.report import is_number, one_line
-from harness.report_compare import MODE_NAMES
-from harness.sides import PlainRow
+from harness.report import comparison, plots, tables
+from harness.report.compare_tables import MODE_NAMES
+from harness.report.comparison import Only
+from harness.report.sides import PlainRow
+from harness.report.tables import is_number, one_line
 
-TEMPLATES = Path(__file__).resolve().parent / "templates" / "report"
+TEMPLATES = Path(__file__).resolve().parent / "templates"
 MODES = ("forward", "forward_backward")
 WIDTH, LEFT, RIGHT = 760.0, 190.0, 96.0  # of the picture; its margins hold names and figures
 LINE, HEAD, TOP, BOTTOM = 18.0, 30.0, 8.0, 44.0  # heights
@@ -89,7 +89,7 @@ def _bars(row: PlainRow, axis: plots.Axis, y: float) -> list[Line]:
                 mode=MODE_NAMES.get(mode, mode),
                 bar=bar,
                 compiled=axis.at(compiled) if is_number(compiled) and compiled > 0 else None,
-                text=report.speedup(*values),
+                text=tables.speedup(*values),
             )
         )
     return lines

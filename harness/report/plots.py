@@ -1,4 +1,4 @@
-"""Figures -> coordinates of the page's plots; templates/report draws them.
+"""Figures -> coordinates of the page's plots, which templates/page.html draws.
 
 All axes of ratios and times are logarithmic. Positions are in the units of each plot's viewBox.
 """
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.records import MODES, Timing, Value
-from harness.report import TIME, is_number, one_line, quantity
-from harness.sides import PlainRow
+from harness.report.sides import PlainRow
+from harness.report.tables import TIME, is_number, one_line, quantity
 
 BAR_WIDTH = 100.0
 WIDTH, HEIGHT = 960.0, 360.0  # of the roofline

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.judge.profiling import Kernel, Profile
-from harness.report import NOTHING, TIME, one_line, quantity
+from harness.report.tables import NOTHING, TIME, one_line, quantity
 
 LONGEST = 60  # characters of a kernel's name on a terminal; --json has all of it
 SHOWN = 15  # kernels of a side, at most

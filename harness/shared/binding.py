@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from harness.trees import dense, walk_tensors
+from harness.shared.trees import dense, walk_tensors
 
 
 class NoBackward(Exception):

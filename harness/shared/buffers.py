@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from harness.trees import dense, once
+from harness.shared.trees import dense, once
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,8 +24,8 @@ from typing import Any
 
 import torch
 
-from harness import cuda_ipc, encoding
-from harness.encoding import Tree
+from harness.shared import cuda_ipc, encoding
+from harness.shared.encoding import Tree
 
 MAX_JSON_BYTES = 8 << 20  # which Python may take 40 times as much memory to hold
 _LENGTH = struct.Struct("<Q")

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from harness.mixing import Mix
-from harness.trees import inexact, map_tensors, once, walk_tensors
+from harness.shared.mixing import Mix
+from harness.shared.trees import inexact, map_tensors, once, walk_tensors
 
 GUARD = 4096  # elements before and after a guarded tensor; keeps its alignment
 _CHUNK = 1 << 26  # elements; bounds the temporaries of a variation

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from harness import cuda_ipc
+from harness.shared import cuda_ipc
 
 IPC_THRESHOLD_BYTES = 1 << 20  # below, copying beats mapping
 MAX_DIMENSIONS = 64

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from harness.trees import inexact, walk_tensors
+from harness.shared.trees import inexact, walk_tensors
 
 FEW_ROWS = 8  # below, elements are mixed in place of rows
 FACTORS = (0.9, 1.0)

@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 
-from harness.binding import Binding
-from harness.buffers import Buffers
-from harness.draws import generator, grad_outputs, surroundings
-from harness.encoding import text_keys
-from harness.problem import Instance
-from harness.trees import apart_from, inexact, map_tensors, once, walk_tensors
-from harness.trial import Call, Played, Result, Trial
+from harness.shared.binding import Binding
+from harness.shared.buffers import Buffers
+from harness.shared.draws import generator, grad_outputs, surroundings
+from harness.shared.encoding import text_keys
+from harness.shared.problem import Instance
+from harness.shared.trees import apart_from, inexact, map_tensors, once, walk_tensors
+from harness.shared.trial import Call, Played, Result, Trial
 
 
 @dataclass(kw_only=True)

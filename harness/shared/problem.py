@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 import torch
 from torch.nn.parameter import is_lazy
 
-from harness.constants import FULL, sizes
-from harness.draws import Draw, lay_out, vary
 from harness.errors import ProblemError
-from harness.mixing import mix_in
-from harness.problem_file import ProblemFile, seed_everything
-from harness.trees import apart, inexact, map_tensors, walk_tensors
+from harness.shared.constants import FULL, sizes
+from harness.shared.draws import Draw, lay_out, vary
+from harness.shared.mixing import mix_in
+from harness.shared.problem_file import ProblemFile, seed_everything
+from harness.shared.trees import apart, inexact, map_tensors, walk_tensors
 
 __all__ = ["FULL", "Draw", "Instance", "sizes"]
 

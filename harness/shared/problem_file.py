@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from harness import constants
-from harness.draws import VARIATIONS
 from harness.errors import ProblemError
+from harness.shared import constants
+from harness.shared.draws import VARIATIONS
 
 
 class ProblemFile:

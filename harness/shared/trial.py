@@ -1,7 +1,7 @@
 """A trial, in data: a few calls of a model, and what they left.
 
 The judge describes a trial. The worker plays it on ModelNew and ships what came of it; only
-then the judge plays the same on Model (harness/player.py plays for both).
+then the judge plays the same on Model (harness/shared/player.py plays for both).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from harness.draws import Draw, GradDraw
-from harness.mixing import Mix
-from harness.trees import walk_tensors
+from harness.shared.draws import Draw, GradDraw
+from harness.shared.mixing import Mix
+from harness.shared.trees import walk_tensors
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 import torch
 
-from harness import cli, doctor, doctor_gpu, doctor_tools
+from harness import cli
+from harness.commands import doctor, doctor_gpu, doctor_tools
+from harness.commands.findings import Finding, State
 from harness.errors import MachineError
-from harness.findings import Finding, State
-from harness.judge import device, isolation, toolchain
+from harness.judge import device
 from harness.judge.device import Device
-from harness.judge.toolchain import Toolchain
+from harness.judge.process import isolation, toolchain
+from harness.judge.process.toolchain import Toolchain
 
 CARD = Device(
     type="cuda", index=0, name="H100", visible="0", arch="9.0a", memory_bytes=80 << 30, uuid="u"

@@ -8,14 +8,16 @@ import json
 from pathlib import Path
 
 import pytest
+from examples import make, mode, write
 from rich.console import Console
-from test_page import make, mode, write
 
-from harness import cli, explain, meanings, report_profile
+from harness import cli, meanings
+from harness.commands import explain
 from harness.errors import RequestError
 from harness.judge.profiling import Kernel, Profile
-from harness.metrics import DOUBTS
 from harness.records import MODES, Status
+from harness.report import profile_tables
+from harness.report.metrics import DOUBTS
 
 
 def shown(renderable: object, width: int = 300) -> str:
@@ -203,7 +205,7 @@ def test_a_profile_shows_both_sides_and_sums_up_the_rest() -> None:
         candidate=(),
         fault="it crashed",
     )
-    text = shown(report_profile.screen(found))
+    text = shown(profile_tables.screen(found))
     assert "f<float>(float*)" in text
     assert "anonymous" not in text
     assert "40" in text
@@ -219,7 +221,7 @@ def test_figures_of_nsight_compute_are_shown_where_there_are_any() -> None:
     found = Profile(
         **dict.fromkeys(names, "x"), reference=(known,), candidate=(), nsight="no permission"
     )
-    text = shown(report_profile.screen(found))
+    text = shown(profile_tables.screen(found))
     assert "occupancy" in text
     assert "91%" in text
     assert "no figures of Nsight Compute: no permission" in text

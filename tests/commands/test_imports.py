@@ -7,21 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import REFERENCE, SOLUTION
 
-from harness import catalog, imports
+from harness import catalog
+from harness.commands import imports
 from harness.errors import RequestError
-
-REFERENCE = """\
-import torch
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x * 2
-def get_inputs():
-    return [torch.rand(4)]
-def get_init_inputs():
-    return []
-"""
-SOLUTION = REFERENCE.split("def get")[0].replace("Model", "ModelNew", 1)
 
 
 def load(tmp_path: Path, rows: list[Any], **columns: str) -> imports.Imported:

@@ -11,10 +11,11 @@ import pytest
 import torch
 from support import ROOT, Bench
 
-from harness import catalog, cli, scaffold
+from harness import catalog, cli
+from harness.commands import scaffold
 from harness.errors import MachineError, RequestError
-from harness.problem import Draw, Instance, sizes
 from harness.records import Status
+from harness.shared.problem import Draw, Instance, sizes
 
 DEVICES = {"cuda": ("cuda",), "triton": ("cuda",), "cpp": ("cpu",), "python": ("cpu", "cuda")}
 

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from test_imports import REFERENCE
-from test_metrics import row
-from test_page import make
+from examples import REFERENCE, make, row
 
 from harness import cli, lines, results, samples
 from harness.records import COLUMNS, Block, Epoch, Timing

@@ -12,11 +12,13 @@ from unittest import mock
 import pytest
 from support import HONEST, QUICK, TINY
 
-from harness import cli, config, run, watch
-from harness.judge import baseline, case
-from harness.judge.baseline import Baseline
+from harness import cli, config, run
+from harness.commands import watch
+from harness.commands.watch import Watcher
+from harness.judge import case
+from harness.judge.timing import baseline
+from harness.judge.timing.baseline import Baseline
 from harness.records import Status
-from harness.watch import Watcher
 
 WRONG = HONEST.replace("mean(dim=1)", "sum(dim=1)")
 BROKEN = "class ModelNew(:\n"

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from harness.backlog import MAX_CHUNK, RETRIES, Backlog, Item, Unit
+from harness.fleet.backlog import MAX_CHUNK, RETRIES, Backlog, Item, Unit
 
 
 def numbers(unit: Unit | None) -> list[int]:

@@ -17,9 +17,10 @@ import pytest
 from fleets import Fakes, Told, verdicts
 from support import HONEST, QUICK, TINY, gone
 
-from harness import cluster, fleet, results, run
+from harness import results, run
 from harness.config import Settings
 from harness.errors import MachineError, RequestError
+from harness.fleet import cluster, fleet
 from harness.records import Row
 
 pytest.importorskip("ray", reason="ray is not installed (pip install .[ray])")

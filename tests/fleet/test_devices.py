@@ -10,9 +10,9 @@ from unittest import mock
 
 import pytest
 
-from harness import devices
-from harness.devices import Place, cpu_list, deal, parse
 from harness.errors import MachineError, RequestError
+from harness.fleet import devices
+from harness.fleet.devices import Place, cpu_list, deal, parse
 
 UUIDS = ("GPU-11", "GPU-12", "GPU-2", "MIG-a1", "MIG-a2")
 KNOWN = {

@@ -17,11 +17,12 @@ import pytest
 from fleets import Fakes, Told, verdicts
 from support import HONEST, QUICK, TINY, gone
 
-from harness import fleet, host, results, run, units
+from harness import results, run
 from harness.config import Settings
 from harness.errors import MachineError, RequestError
+from harness.fleet import fleet, host, units
+from harness.fleet.slots import JUDGE, LocalSlot, Lost, Slot
 from harness.records import Row
-from harness.slots import JUDGE, LocalSlot, Lost, Slot
 
 WRONG = HONEST.replace("mean(dim=1)", "sum(dim=1)")
 
@@ -292,7 +293,7 @@ def test_two_judges_find_what_one_finds_though_one_of_them_is_killed(tmp_path: P
 
     def kill() -> None:
         children = psutil.Process().children()
-        judges = [c.pid for c in children if "harness.judging" in " ".join(c.cmdline())]
+        judges = [c.pid for c in children if "harness.fleet.judging" in " ".join(c.cmdline())]
         os.kill(judges[0], signal.SIGKILL)
 
     told = _killer(kill)

@@ -15,10 +15,12 @@ import pytest
 from fleets import Fakes
 from support import HONEST, TINY
 
-from harness import judging, results, run, units
+from harness import results, run
 from harness.errors import HarnessError, ProblemError
-from harness.judge import baseline, case
-from harness.judge.baseline import Baseline
+from harness.fleet import judging, units
+from harness.judge import case
+from harness.judge.timing import baseline
+from harness.judge.timing.baseline import Baseline
 from harness.records import Problem, Solution
 from harness.run import Job
 from harness.source import read_problem, read_solution

@@ -8,10 +8,10 @@ import weakref
 import pytest
 import torch
 
-from harness.draws import Draw
 from harness.judge.reference import Reference, settle_heap
-from harness.problem import Instance
-from harness.trial import Call, Trial
+from harness.shared.draws import Draw
+from harness.shared.problem import Instance
+from harness.shared.trial import Call, Trial
 
 
 class Node:

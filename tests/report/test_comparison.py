@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness import cli, comparison, report_compare, results
-from harness.changes import Kind
-from harness.comparison import Comparison
+from harness import cli, results
 from harness.errors import RequestError
 from harness.records import MODES, Environment, ModeResult, Phase, Row, Status, Verdict
+from harness.report import compare_tables, comparison
+from harness.report.changes import Kind
+from harness.report.comparison import Comparison
 
 H100 = "NVIDIA H100 80GB HBM3"
 H200 = "NVIDIA H200"
@@ -98,7 +99,7 @@ def write(folder: Path, **files: list[Row]) -> list[Path]:
 
 def shown(found: Comparison, width: int = 100) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(report_compare.screen(found))
+    console.print(compare_tables.screen(found))
     text: str = console.file.getvalue()  # type: ignore[attr-defined]
     return text
 
@@ -414,4 +415,4 @@ def test_every_mode_has_its_own_line(compare: Any) -> None:
     ],
 )
 def test_a_column_is_named_by_the_model_and_not_by_its_cores(device: str, short: str) -> None:
-    assert report_compare.short_name(device) == short
+    assert compare_tables.short_name(device) == short

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_metrics import row
+from examples import row
 
-from harness import exports, samples
+from harness import samples
 from harness.errors import RequestError
 from harness.records import Block, Epoch, Timing
+from harness.report import exports
 
 
 def export(tmp_path: Path, rows: list[Any]) -> tuple[exports.Exported, dict[str, Any]]:

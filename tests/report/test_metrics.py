@@ -6,21 +6,9 @@ import itertools
 from typing import Any
 
 import pytest
+from examples import row
 
-from harness import metrics, report_metrics
-from harness.records import COLUMNS
-
-
-def row(problem: str, status: str = "pass", speedup: float | None = None, **more: Any) -> Any:
-    values: dict[str, Any] = dict.fromkeys(COLUMNS)
-    values |= {"device_name": "GPU", "dtype": "float32", "solution": "sample_0", "flags": ""}
-    values |= {"problem": problem, "status": status}
-    if speedup is not None:
-        values |= {"forward_speedup": speedup, "forward_reference_ms": speedup}
-        values |= {"forward_solution_ms": 1.0, "forward_compiled_speedup": 2.0}
-        values |= {"forward_compile_speedup": speedup / 2}
-    return values | more
-
+from harness.report import metrics, metrics_tables
 
 #: Four problems of level 1 and one of level 2: 4x, 1x (flagged), not_exercised at 2x, wrong; 0.5x.
 ROWS = [
@@ -129,10 +117,10 @@ def test_training_is_not_known_where_only_a_forward_was_asked_for(
     training = next(s for s in found.sections if (s.mode, s.baseline) == ("training", "eager"))
     figures = [*training.fast.values(), training.passes[1]]
     assert [(f.counted, f.clean) for f in figures] == [(fast, fast)] * 3
-    forward, _, cells, _ = report_metrics.cells(found.sections)[1:]
+    forward, _, cells, _ = metrics_tables.cells(found.sections)[1:]
     assert cells[4:] == (["-"] * 6 if fast is None else ["0", "0 + 0", "0.00", "0.00", "-", "0.00"])
     assert forward[4] != "-"
-    assert ("not known" in " ".join(report_metrics.notes(found))) == (fast is None)
+    assert ("not known" in " ".join(metrics_tables.notes(found))) == (fast is None)
 
 
 def test_problems_without_a_row_count_as_wrong_where_they_are_named() -> None:
@@ -187,8 +175,8 @@ def test_nothing_to_count_is_no_section() -> None:
 
 
 def test_tables_show_both_figures() -> None:
-    text = report_metrics.markdown(metrics.measure(ROWS, thresholds=(1.0,)))
+    text = metrics_tables.markdown(metrics.measure(ROWS, thresholds=(1.0,)))
     line = next(line for line in text.splitlines() if line.startswith("| level1 | forward | eager"))
     assert line.split(" | ")[3:8] == ["4", "3", "1 + 1", "0.50 / 0.25", "2.00 / 4.00"]
     assert "Rows left out: 1 reference_error, 1 skipped." in text
-    assert report_metrics.plain(metrics.measure(ROWS))["left_out"]["skipped"] == 1
+    assert metrics_tables.plain(metrics.measure(ROWS))["left_out"]["skipped"] == 1

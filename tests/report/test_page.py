@@ -12,80 +12,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import ATTACKS, make, mode, write
 
-from harness import boards, cli, page, plots, results, samples
+from harness import cli, samples
 from harness.errors import RequestError
 from harness.records import (
     MODES,
     Block,
-    Environment,
     Epoch,
     Memory,
-    ModeResult,
-    Phase,
     Row,
     Status,
     Timing,
-    Verdict,
 )
+from harness.report import boards, page, plots
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-ATTACKS = (
-    "<script>window.hit = 1</script>",
-    "<img src=x onerror='window.hit = 1'>",
-    "</pre></details><svg onload=window.hit=1>",
-    '" onmouseover="window.hit=1" x="',
-    "' autofocus onfocus='window.hit=1",
-    "{{ 7 * 7 }}{% raw %}",
-    "javascript:window.hit=1",
-    "</script><script>window.hit=1</script>",
-    "</style><script>window.hit=1</script>",
-    "a | b\n\n<b>c</b> [x](javascript:window.hit=1) `d",
-)
-
-
-def mode(speedup: float, limit: float = 0.5) -> ModeResult:
-    return ModeResult(
-        reference_ms=6.0,
-        solution_ms=6.0 / speedup,
-        speedup=speedup,
-        low=speedup * 0.99,
-        high=speedup * 1.01,
-        limit_fraction=limit,
-        reference_limit_fraction=limit / speedup,
-        least_bytes=2 << 30,
-        least_flops=0,
-        bound="memory",
-    )
-
-
-def make(
-    solution: str = "cuda",
-    speedup: float = 2.0,
-    status: Status = Status.PASS,
-    *,
-    problem: str = "kl_div",
-    device: str = "NVIDIA H100 80GB HBM3",
-    message: str = "",
-    **changes: Any,
-) -> Row:
-    row = Row(
-        run_id="r1",
-        time="2026-01-02T03:04:05Z",
-        problem=problem,
-        problem_digest="p" * 16,
-        solution=solution,
-        solution_digest="s" * 16,
-        size="full",
-        dtype="float32",
-        settings_digest="c" * 12,
-        harness_version="0.1.0",
-        schema_version=results.SCHEMA_VERSION,
-        environment=Environment(device_name=device, torch="2", python="3", host="h", cpu_threads=4),
-        verdict=Verdict(status=status, phase=Phase.DONE, message=message),
-        modes=dict.fromkeys(MODES, mode(speedup)) if status is Status.PASS else {},
-    )
-    return dataclasses.replace(row, **changes)
 
 
 #: Two problems on two devices, with one verdict of each kind.
@@ -100,13 +42,6 @@ HOUSE = {
         make("quick", 1.3, problem="mse", device="NVIDIA H200"),
     ],
 }
-
-
-def write(folder: Path, rows: dict[str, list[Row]]) -> list[Path]:
-    for name, of_one in rows.items():
-        for row in of_one:
-            results.append(folder / f"{name}.csv", row)
-    return [folder / f"{name}.csv" for name in rows]
 
 
 def timing(name: str = "forward") -> Timing:

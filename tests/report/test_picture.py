@@ -7,11 +7,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from test_page import ATTACKS, make, mode, write
+from examples import ATTACKS, make, mode, write
 
-from harness import cli, picture
+from harness import cli
 from harness.errors import RequestError
 from harness.records import Row, Status
+from harness.report import picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 

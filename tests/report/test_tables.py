@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness import cli, report
+from harness import cli
 from harness.records import (
     MODES,
     Environment,
@@ -22,6 +22,7 @@ from harness.records import (
     Status,
     Verdict,
 )
+from harness.report import tables
 
 MODE = ModeResult(
     reference_ms=5.99,
@@ -70,7 +71,7 @@ def show(
     console = Console(
         file=stream, width=width, force_terminal=terminal, _environ={"TERM": "xterm-256color"}
     )
-    console.print(report.verdict_table(rows))
+    console.print(tables.verdict_table(rows))
     stream.flush()
     return raw.getvalue().decode(encoding)
 
@@ -112,13 +113,13 @@ def show(
 def test_a_speedup_has_only_the_digits_that_its_interval_carries(
     ratio: float | None, low: float | None, high: float | None, text: str
 ) -> None:
-    assert report.speedup(ratio, low, high) == text
+    assert tables.speedup(ratio, low, high) == text
 
 
 def test_an_interval_is_never_shown_narrower_than_it_is() -> None:
     for tenths in range(1, 4000, 7):
         half = tenths / 1e4
-        shown = float(report.speedup(2.0, 2.0 - half, 2.0 + half).split("±")[1])
+        shown = float(tables.speedup(2.0, 2.0 - half, 2.0 + half).split("±")[1])
         assert half <= shown * (1 + 1e-9)
         assert shown <= max(0.01, 2 * half)
 
@@ -143,7 +144,7 @@ def test_an_interval_is_never_shown_narrower_than_it_is() -> None:
     ],
 )
 def test_times_have_three_digits_in_the_unit_that_fits(value: float | None, text: str) -> None:
-    assert report.quantity(value, report.TIME) == text
+    assert tables.quantity(value, tables.TIME) == text
 
 
 @pytest.mark.parametrize(
@@ -157,21 +158,21 @@ def test_times_have_three_digits_in_the_unit_that_fits(value: float | None, text
     ],
 )
 def test_a_pair_states_its_unit_once(first: float | None, second: float | None, text: str) -> None:
-    assert report.pair(first, second, report.TIME, "→") == text
+    assert tables.pair(first, second, tables.TIME, "→") == text
 
 
 @pytest.mark.parametrize(
     ("number", "text"), [(3.4, "3.40"), (0.9178, "0.918"), (123.4, "123"), (1.0, "1.00")]
 )
 def test_a_mean_has_three_digits_always(number: float, text: str) -> None:
-    assert report.digits(number) == text
+    assert tables.digits(number) == text
 
 
 def test_memory_is_in_its_best_unit() -> None:
-    assert report.quantity(1.5, report.MEMORY) == "1.50 MiB"
-    assert report.quantity(0.25, report.MEMORY) == "256 KiB"
-    assert report.quantity(4198.4, report.MEMORY) == "4.10 GiB"
-    assert report.pair(8396.8, 12595.2, report.MEMORY, "/") == "8.20 / 12.3 GiB"
+    assert tables.quantity(1.5, tables.MEMORY) == "1.50 MiB"
+    assert tables.quantity(0.25, tables.MEMORY) == "256 KiB"
+    assert tables.quantity(4198.4, tables.MEMORY) == "4.10 GiB"
+    assert tables.pair(8396.8, 12595.2, tables.MEMORY, "/") == "8.20 / 12.3 GiB"
 
 
 # --- the table ----------------------------------------------------------------------------------
@@ -333,7 +334,7 @@ def test_below_the_table_is_why_and_where_the_log_is() -> None:
 def test_text_of_a_solution_takes_no_effect(text: str) -> None:
     shown = show([make(text, Status.RUNTIME_ERROR, text, log=text, flags=(text,))], 200)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", shown)
-    plain = report.one_line(text)
+    plain = tables.one_line(text)
     assert f"{plain}: {plain} (log: {plain})" in shown
     assert "[bold]x[/bold]" in shown or "bold" not in text
 
@@ -347,7 +348,7 @@ def test_no_rows_make_no_table() -> None:
 
 def test_rows_for_json_are_flat_rows_and_parse() -> None:
     odd = make(error_ratio=float("inf"), own_share=float("nan"))
-    rows = report.plain_rows([make(), odd])
+    rows = tables.plain_rows([make(), odd])
     assert rows[0] == make().flat()
     assert json.loads(json.dumps(rows, allow_nan=False)) == rows
     assert (rows[1]["error_ratio"], rows[1]["own_share"]) == (None, None)

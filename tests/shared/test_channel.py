@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 import torch
 
-from harness import channel, encoding
-from harness.channel import Channel, ChannelClosed, ChannelError, ChannelTimeout, Message
+from harness.shared import channel, encoding
+from harness.shared.channel import Channel, ChannelClosed, ChannelError, ChannelTimeout, Message
 
 DTYPES = (
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64,
@@ -410,7 +410,7 @@ def lent(monkeypatch: pytest.MonkeyPatch) -> list[Lent]:
         return mapped[-1]
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr("harness.cuda_ipc.open_handle", open_handle)
+    monkeypatch.setattr("harness.shared.cuda_ipc.open_handle", open_handle)
     return mapped
 
 

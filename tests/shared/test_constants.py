@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness import constants
 from harness.errors import ProblemError, RequestError
+from harness.shared import constants
 
 SOURCE = """
 batch = 64

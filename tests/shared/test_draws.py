@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness.draws import (
+from harness.shared.draws import (
     GRAD_LAYOUTS,
     GUARD,
     LAYOUTS,

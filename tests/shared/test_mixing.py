@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness import mixing
-from harness.draws import Draw
-from harness.mixing import (
+from harness.shared import mixing
+from harness.shared.draws import Draw
+from harness.shared.mixing import (
     FEW_ROWS,
     PERIOD,
     SAMPLES,
@@ -21,7 +21,7 @@ from harness.mixing import (
     stretch,
     touches,
 )
-from harness.problem import Instance
+from harness.shared.problem import Instance
 
 PAIRS = """
 import torch

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from harness.binding import Binding, NoBackward
-from harness.draws import Draw, GradDraw
-from harness.player import Player
-from harness.problem import Instance
-from harness.trial import Call, Played, Trial
+from harness.shared.binding import Binding, NoBackward
+from harness.shared.draws import Draw, GradDraw
+from harness.shared.player import Player
+from harness.shared.problem import Instance
+from harness.shared.trial import Call, Played, Trial
 
 SOURCE = """
 import torch

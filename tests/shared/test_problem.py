@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from harness.draws import VARIATIONS, Draw, GradDraw, grad_outputs, vary
 from harness.errors import ProblemError, RequestError
-from harness.problem import FULL, Instance, sizes
-from harness.trees import map_tensors, walk_tensors
+from harness.shared.draws import VARIATIONS, Draw, GradDraw, grad_outputs, vary
+from harness.shared.problem import FULL, Instance, sizes
+from harness.shared.trees import map_tensors, walk_tensors
 
 CPU = torch.device("cpu")
 

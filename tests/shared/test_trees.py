@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from harness.trees import apart, bytes_of, dense, map_tensors, once, stack, walk_tensors
+from harness.shared.trees import apart, bytes_of, dense, map_tensors, once, stack, walk_tensors
 
 Pair = namedtuple("Pair", "a b")
 ONES = torch.ones(2, 3)

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 import torch
 
-from harness.judge import elements
-from harness.judge.elements import Chunks
+from harness.judge.checking import elements
+from harness.judge.checking.elements import Chunks
 
 #: Largest relative error that a narrower type is held to explain; bfloat16 rounds to 2^-8.
 ROUNDING = 0.1

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from harness.draws import Draw, GradDraw
-from harness.judge.passes import PASSES, Pass
+from harness.judge.checking.passes import PASSES, Pass
+from harness.judge.checking.rules import Rules
+from harness.judge.checking.survey import AS_GIVEN, fit, label, variations
+from harness.judge.process.sandbox import Worker, WorkerCrash, WorkerFault, WorkerTimeout, claimed
 from harness.judge.reference import Expected
-from harness.judge.rules import Rules
-from harness.judge.sandbox import Worker, WorkerCrash, WorkerFault, WorkerTimeout, claimed
-from harness.judge.survey import AS_GIVEN, fit, label, variations
-from harness.judge.timed import TimedCalls
+from harness.judge.timing.timed import TimedCalls
 from harness.records import Check, Phase, Status
-from harness.trial import Played, Result, Trial
+from harness.shared.draws import Draw, GradDraw
+from harness.shared.trial import Played, Result, Trial
 
 
 class Mistake(Exception):

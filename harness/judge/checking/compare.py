@@ -18,10 +18,10 @@ from typing import Any, TypeAlias
 
 import torch
 
-from harness.judge import elements, hints
-from harness.judge.error_model import Leaf, Tolerance, errors, holds, scale_of
+from harness.judge.checking import elements, hints
+from harness.judge.checking.error_model import Leaf, Tolerance, errors, holds, scale_of
 from harness.records import Check
-from harness.trees import dense
+from harness.shared.trees import dense
 
 Tree: TypeAlias = (
     "torch.Tensor | tuple[Tree, ...] | list[Tree] | dict[Any, Tree] | bool | int | float | None"

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from harness.judge import elements
+from harness.judge.checking import elements
 
 # `assert_close` asks whether it is given a DTensor, which nothing here is, and for that imports
 # torch.distributed.tensor, SymPy included: half a second in torch 2.14. Earlier ones do not ask.

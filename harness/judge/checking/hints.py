@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from harness.judge import causes, elements
-from harness.judge.elements import Chunks
+from harness.judge.checking import causes, elements
+from harness.judge.checking.elements import Chunks
 from harness.wording import counted
 
 _KINDS: tuple[type, ...] = (torch.Tensor, tuple, list, dict, type(None), bool, int, float)

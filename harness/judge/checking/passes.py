@@ -11,9 +11,9 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from harness.draws import Draw, GradDraw
 from harness.records import Phase
-from harness.trial import Call, Trial
+from harness.shared.draws import Draw, GradDraw
+from harness.shared.trial import Call, Trial
 
 SUBSETS = 3  # leaves that are asked for alone
 

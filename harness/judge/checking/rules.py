@@ -14,12 +14,12 @@ from typing import Any
 import torch
 
 from harness.config import Settings
-from harness.judge import compare, elements, error_model
+from harness.judge.checking import compare, elements, error_model
 from harness.judge.reference import Expected
-from harness.problem import Instance
 from harness.records import Check
-from harness.trees import walk_tensors
-from harness.trial import Played, Result
+from harness.shared.problem import Instance
+from harness.shared.trees import walk_tensors
+from harness.shared.trial import Played, Result
 
 NOISE_GAIN = 4.0  # another order of summation may err this much more than eager does
 #: Of its usual size: a leaf that is smaller has vanished (the gradient of a softmax whose inputs

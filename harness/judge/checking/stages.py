@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from harness import problem as problem_files
 from harness.config import Settings
-from harness.draws import Draw, GradDraw
+from harness.judge.checking.survey import MEMORY_SHARE, Survey, peak_share
 from harness.judge.reference import Reference
-from harness.judge.survey import MEMORY_SHARE, Survey, peak_share
 from harness.records import Phase
-from harness.trial import Call, Trial
+from harness.shared import problem as problem_files
+from harness.shared.draws import Draw, GradDraw
+from harness.shared.trial import Call, Trial
 
 THOROUGH_SIZES = ("odd", "smoke")  # where all passes are cheap: the first that a problem has
 HUGE = "huge"  # more than 2^31 elements: where 32-bit indices overflow

@@ -14,16 +14,16 @@ from typing import Any
 import torch
 
 from harness.config import Settings
-from harness.draws import Draw
 from harness.errors import ProblemError
-from harness.judge import compare, traits
-from harness.judge.passes import PASSES, Ask, Pass, interleaved
+from harness.judge.checking import compare, traits
+from harness.judge.checking.passes import PASSES, Ask, Pass, interleaved
+from harness.judge.checking.rules import Rules
 from harness.judge.reference import Expected, Reference
-from harness.judge.rules import Rules
-from harness.mixing import Renewal
 from harness.records import MODES, Phase
-from harness.trees import dense, walk_tensors
-from harness.trial import Call, Trial
+from harness.shared.draws import Draw
+from harness.shared.mixing import Renewal
+from harness.shared.trees import dense, walk_tensors
+from harness.shared.trial import Call, Trial
 
 AS_GIVEN = "as_given"
 MEMORY_SHARE = 0.45  # of the device, for the reference alone: the worker needs as much

@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from harness.draws import Draw
+from harness.judge.checking.rules import Rules
 from harness.judge.reference import Expected, Reference
-from harness.judge.rules import Rules
-from harness.mixing import Mix
-from harness.trees import inexact, walk_tensors
-from harness.trial import Call, Played, Trial
+from harness.shared.draws import Draw
+from harness.shared.mixing import Mix
+from harness.shared.trees import inexact, walk_tensors
+from harness.shared.trial import Call, Played, Trial
 
 
 def changes_inputs(reference: Reference, draw: Draw, expected: Expected) -> bool:

@@ -20,17 +20,17 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from harness.config import Settings
-from harness.draws import Draw, GradDraw
 from harness.errors import ProblemError
-from harness.judge import elements
-from harness.judge.mutants import FAMILIES, Mutant, Scene
-from harness.judge.outcomes import Finding, Part, Tally
+from harness.judge.checking import elements
+from harness.judge.checking.rules import Rules
+from harness.judge.checking.survey import AS_GIVEN, Survey, survey, variations
+from harness.judge.fitness.mutants import FAMILIES, Mutant, Scene
+from harness.judge.fitness.outcomes import Finding, Part, Tally
 from harness.judge.reference import Reference
-from harness.judge.rules import Rules
-from harness.judge.survey import AS_GIVEN, Survey, survey, variations
 from harness.records import Check, Phase
-from harness.trees import map_tensors, walk_tensors
-from harness.trial import Call, Result, Trial
+from harness.shared.draws import Draw, GradDraw
+from harness.shared.trees import map_tensors, walk_tensors
+from harness.shared.trial import Call, Result, Trial
 
 AS_GIVEN_TRIALS = 4
 #: For those that seeds decide about, as many again. With 32 in all, one miss by chance is no doubt

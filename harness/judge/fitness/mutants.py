@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-from harness.draws import Draw
+from harness.judge.checking.survey import Survey
+from harness.judge.fitness.skip import Skip
 from harness.judge.reference import Reference
-from harness.judge.skip import Skip
-from harness.judge.survey import Survey
-from harness.trees import map_tensors, walk_tensors
-from harness.trial import Call, Result, Trial
+from harness.shared.draws import Draw
+from harness.shared.trees import map_tensors, walk_tensors
+from harness.shared.trial import Call, Result, Trial
 
 #: A factor that nobody could take for rounding.
 WRONG_BY = {torch.float64: 1.01, torch.float32: 1.01, torch.float16: 1.05, torch.bfloat16: 1.25}

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from harness.judge.mutants import Mutant
+from harness.judge.fitness.mutants import Mutant
 from harness.records import Check
 
 

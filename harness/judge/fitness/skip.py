@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from harness.dispatch import DispatchMode
+from harness.shared.dispatch import DispatchMode
 
 #: Operations that move or make values; without them the result is the same by intent.
 _MOVES = frozenset(

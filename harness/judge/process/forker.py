@@ -151,7 +151,7 @@ class _Server:
 
 def become(order: Order, *, channel: int, log: int) -> None:
     """Make this process a warden, which never returns, and a child of its the worker."""
-    from harness.judge import warden
+    from harness.judge.process import warden
 
     os.setsid()
     os.chdir(order.folder)

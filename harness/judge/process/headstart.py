@@ -9,7 +9,7 @@ import contextlib
 from pathlib import Path
 
 from harness.config import Settings
-from harness.judge import forkserver, isolation, toolchain
+from harness.judge.process import forkserver, isolation, toolchain
 
 
 def take(settings: Settings) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from harness import ROOT
-from harness.judge import forkserver
-from harness.judge.forkserver import ForkServer, ForkServerError, Place
+from harness.judge.process import forkserver
+from harness.judge.process.forkserver import ForkServer, ForkServerError, Place
 
 _BOOTSTRAP = (
     "import runpy, sys; sys.path.append(sys.argv.pop(1)); "

@@ -25,12 +25,12 @@ from typing import Any
 
 import psutil
 
-from harness import channel
-from harness.channel import Channel, Message
-from harness.judge import forkserver
-from harness.judge.forkserver import ForkServer, Place
-from harness.judge.launching import launch
-from harness.judge.usage import Usage
+from harness.judge.process import forkserver
+from harness.judge.process.forkserver import ForkServer, Place
+from harness.judge.process.launching import launch
+from harness.judge.process.usage import Usage
+from harness.shared import channel
+from harness.shared.channel import Channel, Message
 
 END_S = 10.0  # that a warden gets to end its processes
 LOOK_S = 1.0  # between two looks at the processes of a build

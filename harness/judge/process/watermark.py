@@ -25,7 +25,7 @@ import torch
 
 from harness import nvml
 from harness.judge.device import Device
-from harness.judge.sandbox import Worker, WorkerCrash
+from harness.judge.process.sandbox import Worker, WorkerCrash
 
 MIB = 1 << 20
 PERIOD_S = 0.005

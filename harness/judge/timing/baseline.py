@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from harness import stats
-from harness.judge import clock
 from harness.judge.context import Context
-from harness.judge.limit import Step
-from harness.judge.measure import time_mode
-from harness.judge.peaks import Peaks, peaks
-from harness.judge.sandbox import FAILURES, Worker
+from harness.judge.process.sandbox import FAILURES, Worker
 from harness.judge.subject import Subject, prepare
+from harness.judge.timing import clock
+from harness.judge.timing.limit import Step
+from harness.judge.timing.measure import time_mode
+from harness.judge.timing.peaks import Peaks, peaks
 from harness.records import Memory, Timing
 
 EAGER = "eager"  # the reference against itself
@@ -40,7 +40,7 @@ class Baseline:
     the rate of a large matrix product, `overhead_ms` what an event pair costs.
     `seen` is what that worker held of memory, as seen from outside.
     `notes` says of each `torch.compile` mode that failed how it did. `kept` names the baselines
-    that an earlier run has measured (`judge/kept.py`).
+    that an earlier run has measured (`judge/timing/kept.py`).
     """
 
     timings: dict[tuple[str, str], Timing] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from harness.judge.sandbox import WorkerLied
+from harness.judge.process.sandbox import WorkerLied
 
 #: Of any time that is claimed: no clock tells less, and no order may take longer.
 LEAST_MS, MOST_MS = 1e-7, 1e8

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from harness.draws import Draw, GradDraw
 from harness.errors import ProblemError
 from harness.judge.reference import Reference
-from harness.player import Alter
-from harness.trees import walk_tensors
-from harness.trial import Call, Result, Trial
+from harness.shared.draws import Draw, GradDraw
+from harness.shared.player import Alter
+from harness.shared.trees import walk_tensors
+from harness.shared.trial import Call, Result, Trial
 
 SCALE = 1.25  # changes what depends on a value; neither signs nor an order
 SAME = 1e-4  # relative: sums in another order differ by less

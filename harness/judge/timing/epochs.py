@@ -14,11 +14,11 @@ from typing import Any
 
 from harness import stats
 from harness.config import Settings
-from harness.judge.claims import number, per_call, positive
-from harness.judge.monitor import DROPPED, Monitor
-from harness.judge.sandbox import Worker, WorkerLied, claimed
-from harness.judge.stopwatch import Examiner, Inputs
-from harness.mixing import Renewal
+from harness.judge.process.sandbox import Worker, WorkerLied, claimed
+from harness.judge.timing.claims import number, per_call, positive
+from harness.judge.timing.monitor import DROPPED, Monitor
+from harness.judge.timing.stopwatch import Examiner, Inputs
+from harness.shared.mixing import Renewal
 from harness.timings import Block, Epoch, Timing
 from harness.wording import counted
 

@@ -26,11 +26,12 @@ import torch
 
 import harness
 from harness import ROOT, cpu, files, samples
-from harness.judge import baseline, device
-from harness.judge.baseline import EAGER, Baseline
+from harness.judge import device
 from harness.judge.context import Context
-from harness.judge.fingerprint import Fingerprint
+from harness.judge.process.fingerprint import Fingerprint
 from harness.judge.subject import Subject
+from harness.judge.timing import baseline
+from harness.judge.timing.baseline import EAGER, Baseline
 
 #: How far eager may be from what it took: two runs on one H200 differed by 0.08 %; a CPU is
 #: shared with everything else.

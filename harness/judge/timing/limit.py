@@ -17,12 +17,12 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import flop_registry
 
-from harness.dispatch import DispatchMode
-from harness.draws import Draw, GradDraw
-from harness.judge import dependence
 from harness.judge.reference import Reference
-from harness.trees import walk_tensors
-from harness.trial import Result
+from harness.judge.timing import dependence
+from harness.shared.dispatch import DispatchMode
+from harness.shared.draws import Draw, GradDraw
+from harness.shared.trees import walk_tensors
+from harness.shared.trial import Result
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,15 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.config import Settings
-from harness.judge import stopwatch, unseen
-from harness.judge.claims import pair
-from harness.judge.clock import HOST_BOUND
 from harness.judge.device import Device
-from harness.judge.epochs import UNSTABLE, Epochs, Plan, plan, share
-from harness.judge.monitor import Monitor
-from harness.judge.sandbox import Worker, claimed
-from harness.judge.stopwatch import Examiner, Reading
-from harness.mixing import Renewal
+from harness.judge.process.sandbox import Worker, claimed
+from harness.judge.timing import stopwatch, unseen
+from harness.judge.timing.claims import pair
+from harness.judge.timing.clock import HOST_BOUND
+from harness.judge.timing.epochs import UNSTABLE, Epochs, Plan, plan, share
+from harness.judge.timing.monitor import Monitor
+from harness.judge.timing.stopwatch import Examiner, Reading
+from harness.shared.mixing import Renewal
 from harness.timings import Timing
 
 WARM_CALLS = 6

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.judge.context import Context
-from harness.judge.sandbox import Worker, claimed
-from harness.judge.watermark import MIB, Held, Watermark
+from harness.judge.process.sandbox import Worker, claimed
+from harness.judge.process.watermark import MIB, Held, Watermark
 from harness.records import Memory
 
 #: What a solution's modules, libraries and the heap's gaps may take: Triton and Dynamo take 150.

@@ -20,11 +20,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from harness import nvml
-from harness.draws import Draw
 from harness.judge.device import Device
-from harness.judge.sandbox import Worker, WorkerLied, claimed
-from harness.mixing import Mix, Renewal, mixes, touches
-from harness.trees import map_tensors, walk_tensors
+from harness.judge.process.sandbox import Worker, WorkerLied, claimed
+from harness.shared.draws import Draw
+from harness.shared.mixing import Mix, Renewal, mixes, touches
+from harness.shared.trees import map_tensors, walk_tensors
 
 READING_MS = 40.0  # of calls per reading, about
 MAX_CALLS = 256

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.config import Settings
-from harness.draws import Draw, GradDraw
+from harness.judge.checking.rules import Rules
+from harness.judge.checking.survey import Survey
+from harness.judge.process.sandbox import Worker, claimed
 from harness.judge.reference import Expected, Reference
-from harness.judge.rules import Rules
-from harness.judge.sandbox import Worker, claimed
-from harness.judge.survey import Survey
-from harness.mixing import sample
-from harness.trees import map_tensors, walk_tensors
-from harness.trial import Call, Played, Result, Trial
+from harness.shared.draws import Draw, GradDraw
+from harness.shared.mixing import sample
+from harness.shared.trees import map_tensors, walk_tensors
+from harness.shared.trial import Call, Played, Result, Trial
 
 FORWARD_MODES = ("forward", "forward_train")  # those that return no gradients
 

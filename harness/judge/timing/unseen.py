@@ -16,12 +16,12 @@ import secrets
 import time
 from dataclasses import replace
 
-from harness.draws import Draw
-from harness.judge.claims import per_call
-from harness.judge.sandbox import Worker, WorkerLied, claimed
-from harness.judge.stopwatch import Examiner, Inputs
-from harness.mixing import Renewal, whole
+from harness.judge.process.sandbox import Worker, WorkerLied, claimed
+from harness.judge.timing.claims import per_call
+from harness.judge.timing.stopwatch import Examiner, Inputs
 from harness.records import Timing
+from harness.shared.draws import Draw
+from harness.shared.mixing import Renewal, whole
 
 #: The fastest of so many units counts, and the first that is fast enough: where others have a part
 #: of the cores, most may be slow, so those of a CPU are spread over some seconds.

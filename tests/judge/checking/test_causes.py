@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from harness.judge import causes, elements
-from harness.judge.compare import compare
+from harness.judge.checking import causes, elements
+from harness.judge.checking.compare import compare
 
 
 def altered(change: Any) -> str:

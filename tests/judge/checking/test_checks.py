@@ -10,18 +10,18 @@ import torch
 from support import HONEST, TINY, Bench
 
 from harness.config import Settings
-from harness.draws import Draw
 from harness.errors import ProblemError
 from harness.judge import reference as reference_module
-from harness.judge import survey as survey_module
-from harness.judge.passes import PASSES
+from harness.judge.checking import survey as survey_module
+from harness.judge.checking.passes import PASSES
+from harness.judge.checking.survey import Survey, survey, variations
 from harness.judge.reference import Reference
-from harness.judge.survey import Survey, survey, variations
-from harness.problem import Instance
 from harness.records import Phase, Row, Status
-from harness.trial import Call, Trial
+from harness.shared.draws import Draw
+from harness.shared.problem import Instance
+from harness.shared.trial import Call, Trial
 
-HONEST_FOLDER = Path(__file__).resolve().parent.parent / "honest"
+HONEST_FOLDER = Path(__file__).resolve().parents[2] / "honest"
 
 
 def made(source: str, **changes: object) -> Reference:
@@ -232,7 +232,7 @@ def test_a_reference_that_changes_its_inputs_is_seen_to_do_so() -> None:
 
 
 def test_running_statistics_are_no_contradiction() -> None:
-    source = (Path(__file__).parents[1] / "mutants" / "problems" / "batch_norm.py").read_text()
+    source = (Path(__file__).parents[2] / "mutants" / "problems" / "batch_norm.py").read_text()
     found = surveyed(source)
     assert found.stateful
     assert not found.random

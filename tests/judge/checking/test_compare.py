@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from harness.judge import compare as module
-from harness.judge.compare import compare
-from harness.judge.error_model import Tolerance
+from harness.judge.checking import compare as module
+from harness.judge.checking.compare import compare
+from harness.judge.checking.error_model import Tolerance
 from harness.records import Check
 
 NAN, INF = math.nan, math.inf

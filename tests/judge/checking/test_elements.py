@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness.judge import elements
+from harness.judge.checking import elements
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64, 1000])

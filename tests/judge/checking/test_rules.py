@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from harness.config import Settings
-from harness.judge.rules import Rules
-from harness.problem import Instance
+from harness.judge.checking.rules import Rules
 from harness.records import Check
-from harness.trial import Played, Result
+from harness.shared.problem import Instance
+from harness.shared.trial import Played, Result
 
 PROBLEM = """
 import torch

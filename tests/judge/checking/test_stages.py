@@ -10,9 +10,9 @@ import torch
 from support import TINY
 
 from harness.config import Settings
-from harness.judge import stages
-from harness.judge.stages import Stage, sizes_to_check, without_misfits
-from harness.judge.survey import MEMORY_SHARE, Survey
+from harness.judge.checking import stages
+from harness.judge.checking.stages import Stage, sizes_to_check, without_misfits
+from harness.judge.checking.survey import MEMORY_SHARE, Survey
 from harness.records import Phase
 
 SIZED = TINY + "\nSIZES = {%s}\n"

@@ -14,15 +14,22 @@ import torch
 from rich.console import Console
 from scipy import stats
 
-from harness import cli, fit, fitness
+from harness import cli, fit
+from harness.commands import fitness
+from harness.commands.fitness import Fitness
 from harness.config import Settings
-from harness.fitness import Fitness
-from harness.judge.lint import AS_GIVEN_TRIALS, MORE_TRIALS, lint
-from harness.judge.outcomes import CREDIBLE_CHANCE, Finding, Outcome, Tally, chance_of_passing
+from harness.judge.fitness.lint import AS_GIVEN_TRIALS, MORE_TRIALS, lint
+from harness.judge.fitness.outcomes import (
+    CREDIBLE_CHANCE,
+    Finding,
+    Outcome,
+    Tally,
+    chance_of_passing,
+)
 from harness.judge.reference import Reference
-from harness.problem import Instance
+from harness.shared.problem import Instance
 
-PROBLEMS = Path(__file__).resolve().parent.parent / "mutants" / "problems"
+PROBLEMS = Path(__file__).resolve().parents[2] / "mutants" / "problems"
 
 PROBLEM = """
 import torch
@@ -68,7 +75,7 @@ def test_a_collection_of_a_pass_leaves_alone_what_is_loaded(tmp_path: Path) -> N
         frozen.append(gc.get_freeze_count())
         return []
 
-    with mock.patch("harness.judge.lint.lint", lint):
+    with mock.patch("harness.judge.fitness.lint.lint", lint):
         list(fitness.examine(["p", "p"], tmp_path, Settings(device="cpu")))
     assert [count > 100_000 for count in frozen] == [True, True]
     assert gc.get_freeze_count() == 0
@@ -392,7 +399,7 @@ def test_of_all_problems_each_is_told_as_soon_as_it_is_known(
 ) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.py").write_text(problem("return x - y"))
-    with mock.patch("harness.judge.lint.lint", side_effect=[[], KeyboardInterrupt]):
+    with mock.patch("harness.judge.fitness.lint.lint", side_effect=[[], KeyboardInterrupt]):
         assert cli.main(["lint", "--all", "--problem-dir", str(tmp_path), "--device", "cpu"]) == 130
     shown = capsys.readouterr()
     assert "a (full): fit" in shown.out

@@ -16,11 +16,12 @@ from support import HONEST, TINY, Bench
 
 from harness import cpu
 from harness.config import Settings
-from harness.judge import ahead, build, cores
-from harness.judge.cores import Gate
+from harness.judge import ahead, build
 from harness.judge.device import Device
+from harness.judge.process import cores
+from harness.judge.process.cores import Gate
+from harness.judge.process.sandbox import Worker
 from harness.judge.rows import Findings
-from harness.judge.sandbox import Worker
 from harness.judge.verdicts import verdict
 from harness.records import Phase, Status
 

@@ -14,9 +14,9 @@ import psutil
 import pytest
 from support import HONEST, TINY, WIRE, Bench, gone
 
-from harness.judge import forkserver, launching
-from harness.judge.forkserver import ForkServer
-from harness.judge.sandbox import Worker, WorkerCrash, WorkerFault
+from harness.judge.process import forkserver, launching
+from harness.judge.process.forkserver import ForkServer
+from harness.judge.process.sandbox import Worker, WorkerCrash, WorkerFault
 from harness.records import Status
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}

@@ -10,7 +10,7 @@ import pytest
 from support import ROOT, TINY, Bench
 
 from harness.config import Settings
-from harness.judge import forkserver, headstart
+from harness.judge.process import forkserver, headstart
 
 
 def test_the_first_worker_uses_the_server_that_was_started_ahead(
@@ -33,7 +33,7 @@ def test_no_server_is_started_where_no_worker_would_use_it(
 ) -> None:
     monkeypatch.setattr(forkserver, "_servers", {})
     found = changes.pop("isolation", "process")
-    with mock.patch("harness.judge.isolation.choose", return_value=found):
+    with mock.patch("harness.judge.process.isolation.choose", return_value=found):
         headstart.take(Settings(**changes))  # type: ignore[arg-type]
     assert forkserver._servers == {}
 
@@ -50,9 +50,10 @@ def test_what_every_evaluation_does_imports_nothing_that_takes_seconds() -> None
     code = f"""
 import sys
 import torch
-from harness.judge import compare, limit
+from harness.judge.checking import compare
+from harness.judge.timing import limit
 from harness.judge.reference import Reference
-from harness.problem import Instance
+from harness.shared.problem import Instance
 instance = Instance(source={TINY!r}, path="tiny.py", size="full", dtype=torch.float32,
                     device=torch.device("cpu"))
 assert limit.count(Reference(instance, 1), differentiable=True).backward

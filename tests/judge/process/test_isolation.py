@@ -13,9 +13,9 @@ from support import HONEST, Bench
 from harness import ROOT, run
 from harness.config import Settings
 from harness.errors import MachineError
-from harness.judge import isolation
-from harness.judge.fingerprint import Fingerprint
-from harness.judge.sandbox import WorkerFault
+from harness.judge.process import isolation
+from harness.judge.process.fingerprint import Fingerprint
+from harness.judge.process.sandbox import WorkerFault
 
 strict = pytest.mark.skipif(isolation.unusable() is not None, reason=str(isolation.unusable()))
 

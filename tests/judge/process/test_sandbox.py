@@ -18,9 +18,15 @@ import psutil
 import pytest
 from support import WIRE, Bench, await_file, gone
 
-from harness.channel import Channel, Message
-from harness.judge import sandbox
-from harness.judge.sandbox import Worker, WorkerCrash, WorkerFault, WorkerLied, WorkerTimeout
+from harness.judge.process import sandbox
+from harness.judge.process.sandbox import (
+    Worker,
+    WorkerCrash,
+    WorkerFault,
+    WorkerLied,
+    WorkerTimeout,
+)
+from harness.shared.channel import Channel, Message
 
 Start = Callable[..., Worker]
 OPEN = {"sandbox": "default"}  # with a jail, workers start as programs
@@ -371,8 +377,8 @@ JUDGE = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from harness.judge import launching, sandbox
-from harness.judge.forkserver import ForkServer
+from harness.judge.process import launching, sandbox
+from harness.judge.process.forkserver import ForkServer
 launching._BOOTSTRAP = {bootstrap!r}
 folder = Path({folder!r})
 environment = {{"PATH": "/usr/bin:/bin"}}
@@ -391,7 +397,7 @@ def test_a_worker_and_its_children_never_outlive_the_judge(
 ) -> None:
     child = SLEEPER.format(", start_new_session=True")
     script = JUDGE.format(
-        root=str(Path(sandbox.__file__).parents[2]),
+        root=str(Path(sandbox.__file__).parents[3]),
         bootstrap=f"{WIRE}\nanswer(pids=[os.getpid(), os.getppid(), {child}.pid])\nreceive()",
         folder=str(tmp_path),
         forked=forked,

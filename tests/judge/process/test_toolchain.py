@@ -18,8 +18,8 @@ import torch
 
 from harness.config import Settings
 from harness.errors import MachineError, RequestError
-from harness.judge import toolchain
-from harness.judge.toolchain import Toolchain, cuda_home, require_builds, worker_environment
+from harness.judge.process import toolchain
+from harness.judge.process.toolchain import Toolchain, cuda_home, require_builds, worker_environment
 
 TOOLS = Toolchain(compiler="/c/g++", ninja="/n/ninja", nvcc="/v/bin/nvcc", cuda_home="/v")
 

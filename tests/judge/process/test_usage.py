@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.judge.usage import Usage
+from harness.judge.process.usage import Usage
 
 
 def look(threads_ns: dict[int, int], newest: str | None = "7") -> Usage:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.judge import watermark
+from harness.judge.process import watermark
 
 JUDGE, WORKER, STRANGER = os.getpid(), 2, 3
 GIB = 1 << 30

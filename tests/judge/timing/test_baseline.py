@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from support import TINY, Bench
 
-from harness.judge import baseline
-from harness.judge.sandbox import Worker
+from harness.judge.process.sandbox import Worker
 from harness.judge.subject import Subject
+from harness.judge.timing import baseline
 
 
 def test_what_the_device_can_do_is_measured_with_the_first_reference_that_asks(

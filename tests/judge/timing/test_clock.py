@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from harness.judge import clock
+from harness.judge.timing import clock
 from harness.records import Block, Epoch, Timing
 
 

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from support import HONEST, TINY, Bench
 
-from harness.judge import baseline, evaluate, kept
-from harness.judge.baseline import EAGER, Baseline
+from harness.judge import evaluate
 from harness.judge.context import Context
 from harness.judge.subject import Subject
-from harness.mixing import Renewal
+from harness.judge.timing import baseline, kept
+from harness.judge.timing.baseline import EAGER, Baseline
 from harness.records import Block, Epoch, Memory, Problem, Timing
+from harness.shared.mixing import Renewal
 
 COMPILED = "default"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness.judge import dependence, limit
 from harness.judge.reference import Reference
-from harness.problem import Instance
+from harness.judge.timing import dependence, limit
+from harness.shared.problem import Instance
 
 ROWS, COLUMNS = 64, 32
 SOURCE = """

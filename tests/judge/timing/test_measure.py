@@ -16,18 +16,19 @@ import torch
 from support import QUICK
 
 from harness import nvml
-from harness.channel import Message
 from harness.config import Settings
-from harness.draws import Draw
-from harness.judge import clock, device, epochs, measure, stopwatch, unseen
+from harness.judge import device
 from harness.judge.device import Device
-from harness.judge.epochs import Plan, plan
-from harness.judge.measure import enough, time_mode
-from harness.judge.monitor import CONTENDED, POWER_CAPPED, THROTTLED, Monitor
-from harness.judge.sandbox import WorkerLied
-from harness.judge.usage import Usage
-from harness.mixing import Renewal, mixes, touches, whole
+from harness.judge.process.sandbox import WorkerLied
+from harness.judge.process.usage import Usage
+from harness.judge.timing import clock, epochs, measure, stopwatch, unseen
+from harness.judge.timing.epochs import Plan, plan
+from harness.judge.timing.measure import enough, time_mode
+from harness.judge.timing.monitor import CONTENDED, POWER_CAPPED, THROTTLED, Monitor
 from harness.records import Block, Epoch, Timing
+from harness.shared.channel import Message
+from harness.shared.draws import Draw
+from harness.shared.mixing import Renewal, mixes, touches, whole
 
 SETTINGS = Settings(**(QUICK | {"epochs_min": 3, "epochs_max": 6, "mode_budget_s": 1e4}))
 CPU = device.choose("cpu")

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.judge import device, peaks
-from harness.judge.peaks import Peaks
-from harness.judge.sandbox import Worker
-from harness.judge.watermark import Held, Watermark
+from harness.judge import device
+from harness.judge.process.sandbox import Worker
+from harness.judge.process.watermark import Held, Watermark
+from harness.judge.timing import peaks
+from harness.judge.timing.peaks import Peaks
 from harness.records import Memory
 
 CPU = device.choose("cpu")
