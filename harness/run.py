@@ -21,7 +21,7 @@ from harness.course import Observer as Observer
 from harness.course import Opener as Opener
 from harness.course import Silent as Silent
 from harness.errors import MachineError, ProblemError, RequestError
-from harness.judge import ahead, device
+from harness.judge import ahead, device, reference
 from harness.judge.case import open_case
 from harness.judge.checking.survey import MEMORY_SHARE
 from harness.judge.context import Context
@@ -153,6 +153,8 @@ def make_context(request: Request) -> Context:
     """Choose the device and find the tools. Raises `MachineError` or `RequestError`."""
     settings = request.settings
     isolation.choose(settings.sandbox)
+    if not request.build_only:
+        reference.get_ready()
     return Context(
         settings=settings,
         device=device.builder() if request.build_only else device.choose(settings.device),

@@ -14,7 +14,7 @@ from harness.errors import ProblemError, no_cpu_memory
 from harness.judge.checking.stages import Stage, sizes_to_check, without_misfits
 from harness.judge.checking.survey import Survey, require_comparable, survey
 from harness.judge.context import Context
-from harness.judge.reference import Reference, settle_heap
+from harness.judge.reference import Reference, settle_heap, settle_more
 from harness.judge.subject import Subject
 from harness.judge.timing import baseline, kept, limit
 from harness.judge.timing.baseline import Baseline
@@ -60,6 +60,7 @@ def open_case(
     subject = Subject(problem=problem, size=size)
     note("reference: loading")
     stages, surveyed, work = _examined(context, subject, note)
+    settle_more()
     case = Case(
         context=context,
         subject=dataclasses.replace(subject, renewal=surveyed.renewal),

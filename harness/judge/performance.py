@@ -69,15 +69,16 @@ def _time(case: Case, judged: checks.Judged, mode: str, found: Findings, note: N
 
 
 def _timed(case: Case, judged: checks.Judged, mode: str, found: Findings, note: Note) -> Timing:
+    device = case.context.device
     return time_mode(
         judged.worker,
         mode,
-        device=case.context.device,
+        device=device,
         settings=case.context.settings,
         renewal=case.subject.renewal,
         overhead_ms=case.baseline.overhead_ms,
         examiner=judged,
-        warm=bool(found.timings),
+        warm=bool(found.timings) or device.type == "cuda",  # which has just been at work in checks
         asks=lambda timing: audit.asks_the_device(_claim(case, timing, found)),
         note=note,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +28,11 @@ from harness.shared.trial import Call, Played, Result, Trial
 #: Bytes that the oracle may need, as a multiple of the inputs' own in fp64: inputs, outputs,
 #: gradients, and as many temporaries again.
 ORACLE_FACTOR = 8
-LITTLE_BYTES = 256 << 20  # of a device's memory, which the judge may hold while a worker works
+#: Of a device's memory, what the judge may hold while a worker works: so much, and more where
+#: `ROOM` times as much is free beside. To get it from the driver again takes longer than a check.
+LITTLE_BYTES = 256 << 20
+ROOM = 3
+IMPORTED_BY_GRAD = "torch.fx.experimental.symbolic_shapes"  # when it is first called
 CONSTANTS_SEED = 1  # of other weights than those in use
 
 
@@ -125,9 +130,12 @@ class Reference:
         return oracle if _shapes(oracle) == _shapes(played) else None  # they may hang on values
 
     def release(self) -> None:
-        """Give memory back to the device, for the worker; not the little that most checks take,
-        for asking the driver for it again takes longer than they do."""
-        if self.instance.device.type == "cuda" and torch.cuda.memory_reserved() > LITTLE_BYTES:
+        """Give memory back to the device, for the worker, where it could want for it."""
+        device = self.instance.device
+        if device.type != "cuda":
+            return
+        held = torch.cuda.memory_reserved(device)
+        if held > LITTLE_BYTES and free_bytes(device) < ROOM * held:
             gc.collect()
             torch.cuda.empty_cache()
 
@@ -138,9 +146,18 @@ def settle_heap() -> None:
     One follows each pass of a check; with all of torch to go through it takes 0.1 s.
     """
     gc.unfreeze()
+    settle_more()
+
+
+def settle_more() -> None:
+    """The same for what has been loaded since."""
     gc.collect()
-    importlib.import_module("torch.fx.experimental.symbolic_shapes")  # autograd.grad would later
     gc.freeze()
+
+
+def get_ready() -> None:
+    """Load what a backward needs, which takes half a second, while a device is made ready."""
+    threading.Thread(target=importlib.import_module, args=(IMPORTED_BY_GRAD,), daemon=True).start()
 
 
 def _shapes(played: Played) -> list[tuple[str, torch.Size]]:

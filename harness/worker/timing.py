@@ -96,7 +96,8 @@ class Timer(Readings):
         blocks: int,
         order_seed: int,
     ) -> dict[str, Any]:
-        """One epoch: `blocks` blocks after one that is thrown away, on fresh allocations.
+        """One epoch: `blocks` blocks after a unit of each side that is thrown away, on fresh
+        allocations.
 
         A unit is one pass over as many input sets as there are `grad_seeds`; their values are
         mixed of the draws of `seeds`, one more.
@@ -111,15 +112,16 @@ class Timer(Readings):
         gc.collect()
         gc.disable()
         try:
-            self._block(mode, shuffle, late, keep=False)
-            result = [self._block(mode, shuffle, late, keep=True) for _ in range(blocks)]
+            for side in shuffle.sample((self.reference, self.candidate), 2):
+                self._unit(side, mode)
+            result = [self._block(mode, shuffle, late) for _ in range(blocks)]
         finally:
             gc.enable()
         quarter = {name: statistics.quantiles(ms, n=4)[2] for name, ms in late.items()}
         return {"blocks": result, "late_ms": quarter, "kept": list(self.kept)}
 
     def _block(
-        self, mode: str, shuffle: random.Random, late: dict[str, list[float]], *, keep: bool
+        self, mode: str, shuffle: random.Random, late: dict[str, list[float]]
     ) -> dict[str, Any]:
         """One block; how late the device came to rest after each unit is added to `late`."""
         first, second = shuffle.sample((self.reference, self.candidate), 2)
@@ -132,8 +134,7 @@ class Timer(Readings):
             late[side.name].append(unit.late_ms)
             if side is self.candidate:
                 numbers.append(self.number)
-            if keep:
-                self._keep(side, unit.outputs)
+            self._keep(side, unit.outputs)
             unit.outputs = []
         return times | {"units": numbers, "span_ns": [began, _monotonic_ns()]}
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import weakref
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from harness.judge.reference import Reference, settle_heap
+from harness.judge import reference
+from harness.judge.reference import Reference, settle_heap, settle_more
 from harness.shared.draws import Draw
 from harness.shared.problem import Instance
 from harness.shared.trial import Call, Trial
@@ -31,6 +33,41 @@ def test_collections_leave_alone_what_was_loaded_when_the_heap_was_settled() -> 
         assert later() is None
     finally:
         gc.unfreeze()
+
+
+def test_what_is_loaded_later_is_left_alone_too_and_garbage_is_not_kept() -> None:
+    settle_heap()
+    try:
+        kept, garbage = [Node() for _ in range(20_000)], weakref.ref(Node())
+        assert len(gc.get_objects()) > 20_000
+        settle_more()
+        assert len(gc.get_objects()) < 10_000
+        assert garbage() is None
+        assert len(kept) == 20_000
+    finally:
+        gc.unfreeze()
+
+
+@pytest.mark.parametrize(
+    ("held", "free", "given_back"),
+    [
+        (reference.LITTLE_BYTES, 0, False),
+        (28 << 30, 83 << 30, True),
+        (28 << 30, 85 << 30, False),
+        (reference.LITTLE_BYTES + 1, 0, True),
+    ],
+)
+def test_memory_is_given_back_where_a_worker_could_want_for_it(
+    monkeypatch: pytest.MonkeyPatch, held: int, free: int, given_back: bool
+) -> None:
+    emptied: list[bool] = []
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: held)
+    monkeypatch.setattr(reference, "free_bytes", lambda device: free)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(True))
+    one = Reference.__new__(Reference)
+    one.instance = SimpleNamespace(device=torch.device("cuda"))  # type: ignore[assignment]
+    one.release()
+    assert emptied == [True] * given_back
 
 
 def test_the_case_before_is_freed_before_the_heap_is_settled_again() -> None:
@@ -72,11 +109,11 @@ def get_inputs():
 """
     cpu = torch.device("cpu")
     instance = Instance(source=source, path="p.py", size="full", dtype=torch.float32, device=cpu)
-    reference = Reference(instance, weights_seed=1)
+    model = Reference(instance, weights_seed=1)
     trial = Trial(calls=(Call(draw=Draw(seed=1)),), weights_seed=weights_seed)
     for _ in range(2):
-        expected = reference.expected(trial, oracle=True)
+        expected = model.expected(trial, oracle=True)
         assert expected.oracle is not None
         for played in (expected.played, expected.oracle):
             assert played.results[0].output.max() == 2.0
-    assert (reference.model.state == 1.0).all()
+    assert (model.model.state == 1.0).all()

@@ -9,12 +9,13 @@ of this device at this duration.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from harness import stats
+from harness.config import Settings
 from harness.judge.context import Context
 from harness.judge.process.sandbox import FAILURES, Worker
 from harness.judge.subject import Subject, prepare
@@ -25,6 +26,7 @@ from harness.judge.timing.peaks import Peaks, peaks
 from harness.records import Memory, Timing
 
 EAGER = "eager"  # the reference against itself
+EPOCHS_KNOWN = 2  # of eager, where its noise is known of an earlier run
 
 
 class BaselineError(Exception):
@@ -38,7 +40,8 @@ class Baseline:
     `timings` maps (baseline, mode) to a Timing in which the baseline is the "solution".
     `bandwidth` holds (share of bytes written, bytes per second) by rising share, `flops_per_s`
     the rate of a large matrix product, `overhead_ms` what an event pair costs.
-    `seen` is what that worker held of memory, as seen from outside.
+    `seen` is what that worker held of memory, as seen from outside. `noises`: by mode, what an
+    earlier run has found for `noise`.
     `notes` says of each `torch.compile` mode that failed how it did. `kept` names the baselines
     that an earlier run has measured (`judge/timing/kept.py`).
     """
@@ -51,6 +54,7 @@ class Baseline:
     notes: tuple[str, ...] = ()
     kept: frozenset[str] = frozenset()
     seen: Peaks = field(default_factory=Peaks)
+    noises: Mapping[str, float] = field(default_factory=dict)
 
     def of_this_run(self, mode: str) -> list[Timing]:
         """The timings that claims about `mode` may be held against."""
@@ -85,6 +89,8 @@ class Baseline:
 
     def noise(self, mode: str) -> float | None:
         """How far an A/A test came to lie from 1, its interval included; None without one."""
+        if mode in self.noises:
+            return self.noises[mode]
         for (name, timed), timing in self.timings.items():
             if name == EAGER and timed == mode:
                 interval = timing.interval
@@ -150,7 +156,7 @@ class _Baselines:
             prepare(self.context, worker, self.subject)
             if name == EAGER and not again:
                 self._calibrate(worker)
-                settings = dataclasses.replace(settings, epochs_max=settings.epochs_min)
+                settings = self._few_epochs()
             worker.ask("compile", timeout_s=settings.call_timeout_s, mode=name)
             for mode in self.modes:
                 timings[f"{name} again" if again else name, mode] = time_mode(
@@ -161,11 +167,20 @@ class _Baselines:
                     renewal=self.subject.renewal,
                     overhead_ms=self.found.overhead_ms,
                     clocked=name == EAGER,  # no claim is held against another's
-                    warm=bool(timings),
+                    warm=bool(timings) or (self.known and not again and kind == "cuda"),
                     asks=lambda timing: name == EAGER and clock.blind(timing, kind),
                     note=lambda text: self.note(f"{name}, {text}"),
                 )
         self.found = dataclasses.replace(self.found, timings=self.found.timings | timings)
+
+    def _few_epochs(self) -> Settings:
+        """So many as an A/A test needs; on a GPU fewer, where none is made: eager is only to be
+        told from what it took, or from what is claimed of it, by a percent or more."""
+        settings = self.context.settings
+        count = settings.epochs_min
+        if self.context.device.type == "cuda" and (self.known or settings.quick):
+            count = min(count, EPOCHS_KNOWN)
+        return dataclasses.replace(settings, epochs_min=count, epochs_max=count)
 
     def _calibrate(self, worker: Worker) -> None:
         settings, rates = self.context.settings, self.context.rates

@@ -31,6 +31,8 @@ MAX_CPU_SETS = 256
 #: above 1 ms vary by 0.03 to 0.3 % within an epoch, and epochs by up to 0.18 % among one another,
 #: which more blocks do not change (docs/timing.md).
 CUDA_EPOCH_MS = 30.0
+#: Of such long calls fewer epochs are enough, if their interval is as narrow.
+LONG_MS, LONG_EPOCHS = 1.0, 3
 CPU_EPOCH_MS = 100.0
 MIN_CUDA_BLOCKS, MIN_CPU_BLOCKS, MAX_BLOCKS = 2, 3, 12
 QUICK_SHARE = 0.3  # of an epoch, of the warm-up and of a reading, for a quick look on a GPU
@@ -67,10 +69,11 @@ def plan(ms: dict[str, float], *, cuda: bool, settings: Settings, singly: bool =
     epoch_ms = CUDA_EPOCH_MS * share(settings) if cuda else CPU_EPOCH_MS
     least = MIN_CUDA_BLOCKS if cuda else MIN_CPU_BLOCKS
     blocks = round(min(MAX_BLOCKS, max(least, epoch_ms / block_ms)))
+    few = cuda and min(ms.values()) >= LONG_MS
     return Plan(
         sets=sets,
         blocks=blocks,
-        epochs_min=settings.epochs_min,
+        epochs_min=min(settings.epochs_min, LONG_EPOCHS) if few else settings.epochs_min,
         epochs_max=settings.epochs_max,
         budget_s=settings.mode_budget_s if cuda else settings.cpu_mode_budget_s,
     )

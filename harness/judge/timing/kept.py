@@ -83,12 +83,14 @@ def with_kept(now: Baseline, known: Baseline) -> Baseline:
     """What was measured now, and of what was known the rest; never eager, whatever it is called
     there: claims are held against that."""
     kept = {key: t for key, t in known.timings.items() if not key[0].startswith(EAGER)}
+    noises = {mode: known.noise(mode) for _, mode in now.timings}
     return dataclasses.replace(
         now,
         timings=now.timings | kept,
         kept=frozenset(name for name, _ in kept),
         bandwidth=known.bandwidth,
         flops_per_s=known.flops_per_s,
+        noises={mode: noise for mode, noise in noises.items() if noise is not None},
     )
 
 

@@ -28,7 +28,7 @@ from harness.timings import Timing
 
 WARM_CALLS = 6
 WARM_S = {"cuda": 0.3, "cpu": 0.1}  # a side, at least, until clocks and caches have settled
-WARM_SHARE = 0.3  # of it, where the worker has just timed another mode
+WARM_SHARE = 0.3  # of it, where the worker has just been at work
 LAUNCH_BOUND_RATIO = 1.5  # wall over device time
 #: Of shorter calls it is not the same share that is resolved, but the same time: one of 4 us varied
 #: by some 0.3 us on an H200.
@@ -59,7 +59,7 @@ def time_mode(
     where no solution was loaded. `examiner` gets to see timed calls that are chosen after they
     have been made. `clocked`: whether the judge's clock is read, too; `asks`: whether, by what it
     says (`stopwatch_ms`), it is to be found out how long the device was busy; not for a quick look.
-    `warm`: whether the worker has just timed another mode.
+    `warm`: whether the worker has just timed another mode, or been at work otherwise.
     Raises as `Worker.ask` does, and whatever `examiner` raises.
     """
     note(f"{mode}: warm-up")

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from harness.judge.checking import compare as module
+from harness.judge.checking import elements, error_model
 from harness.judge.checking.compare import compare
 from harness.judge.checking.error_model import Tolerance
 from harness.records import Check
@@ -332,7 +333,45 @@ def test_out_of_memory_inside_assert_close_stays_out_of_memory(
 
     monkeypatch.setattr(torch.testing, "assert_close", wrapped)
     with pytest.raises(torch.OutOfMemoryError):
-        compare(torch.ones(3), torch.ones(3), root="output")
+        compare(torch.zeros(3), torch.ones(3), root="output")
+
+
+SPECIAL = {
+    "as it is": lambda a, e: None,
+    "equal NaN": lambda a, e: (a[3:4].fill_(NAN), e[3:4].fill_(NAN)),
+    "equal infinities": lambda a, e: (a[3:4].fill_(INF), e[3:4].fill_(INF)),
+    "opposite infinities": lambda a, e: (a[3:4].fill_(INF), e[3:4].fill_(-INF)),
+    "NaN for a number": lambda a, e: a[3:4].fill_(NAN),
+    "infinity for a number": lambda a, e: a[3:4].fill_(INF),
+    "a number for NaN": lambda a, e: e[3:4].fill_(NAN),
+    "the largest number": lambda a, e: (a[3:4].fill_(torch.finfo(a.dtype).max), e[3:4].zero_()),
+    "zeros": lambda a, e: (a.zero_(), e.zero_()),
+}
+
+
+@pytest.mark.parametrize("special", SPECIAL)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("off", [0.0, 0.5, 0.999, 1.001, 30.0])
+def test_the_short_way_through_a_comparison_says_what_the_long_one_says(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, off: float, special: str
+) -> None:
+    expected = torch.randn(100, dtype=torch.float64)
+    expected[7] = 0.0  # where atol alone decides
+    actual = expected.clone()
+    actual[7] += off * module.TOLERANCES[dtype].atol_scale * float(expected.square().mean().sqrt())
+    actual, expected = actual.to(dtype), expected.to(dtype)
+    SPECIAL[special](actual, expected)
+    short = one(actual, expected, chunk_elements=16)
+    monkeypatch.setattr(error_model, "_differences", lambda *_: (NAN, NAN))
+    monkeypatch.setattr(error_model, "_sizes", _always_masked(error_model._sizes))
+    long = one(actual, expected, chunk_elements=16)
+    assert short.problem == long.problem
+    for name in ("max_abs_error", "max_rel_error"):
+        assert getattr(short, name) == pytest.approx(getattr(long, name), rel=1e-5), name
+
+
+def _always_masked(sizes: Any) -> Any:
+    return lambda leaf, finite: sizes(leaf, elements.finite)
 
 
 # --- error model

@@ -87,6 +87,7 @@ def test_the_rest_is_used_again_where_eager_still_takes_what_it_took(
     assert (second.bandwidth, second.flops_per_s) == (first.bandwidth, first.flops_per_s)
     assert (second.memory.inference_peak_mib, second.overhead_ms) == (6.0, 0.002)  # of now
     assert (first.kept, second.kept) == (frozenset(), {COMPILED})
+    assert second.noise("forward") == first.noise("forward")
 
 
 def test_claims_are_held_against_times_of_this_run_alone(

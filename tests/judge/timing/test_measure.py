@@ -141,6 +141,24 @@ def test_a_slow_call_is_a_unit_of_its_own() -> None:
     assert steps.sets == 1
 
 
+@pytest.mark.parametrize(
+    ("ms", "cuda", "least"),
+    [
+        (epochs.LONG_MS, True, epochs.LONG_EPOCHS),
+        (0.9 * epochs.LONG_MS, True, 5),
+        (epochs.LONG_MS, False, 5),
+    ],
+)
+def test_of_long_calls_on_a_gpu_fewer_epochs_may_be_enough(
+    ms: float, cuda: bool, least: int
+) -> None:
+    settings = dataclasses.replace(SETTINGS, epochs_min=5)
+    both = {"reference": 100.0, "candidate": ms}
+    assert plan(both, cuda=cuda, settings=settings).epochs_min == least
+    two = dataclasses.replace(SETTINGS, epochs_min=2)
+    assert plan(both, cuda=cuda, settings=two).epochs_min == 2
+
+
 # --- when to stop -------------------------------------------------------------------------------
 
 STEPS = Plan(sets=1, blocks=3, epochs_min=3, epochs_max=6, budget_s=10.0)
