@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from harness import ROOT, catalog
-from harness.problem import Draw, Instance
+from harness.shared.problem import Draw, Instance
 from harness.worker import loading
 
 SIZES = {"kl_div": "full", "mse": "medium", "smooth_l1": "medium"}

@@ -4,7 +4,7 @@
 
 Every operation runs as eager PyTorch, as float64 oracle, as *honest* variants (another summation
 order, split K, Winograd, online softmax) and as *downgrades* (inputs or result rounded, all of
-it in a narrower type). `harness.judge.compare` itself measures them, so its thresholds can be
+it in a narrower type). `judge.checking.compare` itself measures them, so its thresholds can be
 read off the tables; docs/error_model.md holds them.
 """
 
@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from harness.judge import compare as judge
+from harness.judge.checking import compare as judge
 
 Sum = Callable[[Tensor], Tensor]  # over the last dimension
 Compute = Callable[..., Tensor]

@@ -30,9 +30,11 @@ from typing import Any
 from unittest import mock
 
 from harness import ROOT, catalog, config, run
-from harness.judge import baseline, checks, evaluate, measure, performance, unseen
-from harness.judge.baseline import Baseline
+from harness.judge import evaluate, performance
 from harness.judge.case import Case, open_case
+from harness.judge.checking import checks
+from harness.judge.timing import baseline, measure, unseen
+from harness.judge.timing.baseline import Baseline
 from harness.records import Problem, Row, Solution, Timing
 from harness.source import read_solution
 

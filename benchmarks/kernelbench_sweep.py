@@ -30,16 +30,17 @@ from typing import Any
 import torch
 
 from harness import catalog, config, fit, identity, run
-from harness.binding import NoBackward
 from harness.config import Settings
-from harness.draws import Draw, GradDraw
 from harness.errors import HarnessError, ProblemError
-from harness.judge import device, lint
-from harness.judge.outcomes import DOUBTFUL, Outcome
+from harness.judge import device
+from harness.judge.fitness import lint
+from harness.judge.fitness.outcomes import DOUBTFUL, Outcome
 from harness.judge.reference import Reference
-from harness.problem import FULL, Instance
+from harness.shared.binding import NoBackward
+from harness.shared.draws import Draw, GradDraw
+from harness.shared.problem import FULL, Instance
+from harness.shared.trees import walk_tensors
 from harness.source import read_problem
-from harness.trees import walk_tensors
 
 COLUMNS = (
     *("problem", "size", "outcome", "backward", "deterministic", "finite", "input_mib"),
@@ -127,7 +128,7 @@ def _in_a_process(name: str, path: Path, options: argparse.Namespace) -> dict[st
     """What is known of a problem when its process ends, by itself or at the limit."""
     line: dict[str, Any] = dict.fromkeys(COLUMNS, "") | {"problem": name, "size": options.size}
     server = multiprocessing.get_context("forkserver")  # imports once, and never touches the GPU
-    server.set_forkserver_preload(["torch._dynamo", "harness.run", "harness.judge.lint"])
+    server.set_forkserver_preload(["torch._dynamo", "harness.run", "harness.judge.fitness.lint"])
     ours, theirs = server.Pipe(duplex=False)
     process = server.Process(target=_examine, args=(theirs, name, path, options))
     began, step = time.monotonic(), STEPS[0]

@@ -30,9 +30,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import Settings
-from harness.judge import ahead, build, device, toolchain
+from harness.judge import ahead, build, device
 from harness.judge.build import Build
 from harness.judge.context import Context
+from harness.judge.process import toolchain
 from harness.records import Problem, Solution, Status
 from harness.run import new_run_id
 from harness.source import read_solution

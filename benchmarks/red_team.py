@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import catalog
-from harness.judge import isolation
+from harness.judge.process import isolation
 from harness.records import MODES, Row
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))

@@ -27,8 +27,9 @@ from typing import Any
 import pandas as pd
 import torch
 
-from harness import cluster, config, host
+from harness import config
 from harness.config import Settings
+from harness.fleet import cluster, host
 from harness.records import Row
 from harness.run import Request, Silent
 

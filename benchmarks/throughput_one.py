@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import config
-from harness.judge import headstart
+from harness.judge.process import headstart
 
 PATHS = ("problem_dir", "solution_dir", "cache_dir", "output")
 

@@ -37,15 +37,15 @@ import torch
 
 from benchmarks.peers import PEERS, Pair
 from benchmarks.truth import Truth
-from harness.channel import Message
 from harness.config import Settings
 from harness.judge import device as devices
-from harness.judge.measure import time_mode
-from harness.judge.sandbox import Worker
-from harness.judge.toolchain import STEADY
-from harness.judge.usage import Usage
-from harness.mixing import Renewal
-from harness.problem import Instance
+from harness.judge.process.sandbox import Worker
+from harness.judge.process.toolchain import STEADY
+from harness.judge.process.usage import Usage
+from harness.judge.timing.measure import time_mode
+from harness.shared.channel import Message
+from harness.shared.mixing import Renewal
+from harness.shared.problem import Instance
 from harness.worker import meters
 from harness.worker.building import Builder
 from harness.worker.calls import CallSet, Side

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from harness.config import Settings
-from harness.judge.epochs import plan
+from harness.judge.timing.epochs import plan
 from harness.worker import meters
 from harness.worker.calls import CallSet, Side
 from harness.worker.timing import Timer

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from harness import comparison, results, run
-from harness.comparison import Comparison
+from harness import results, run
 from harness.config import Settings
 from harness.judge.case import Opened
 from harness.records import Row
+from harness.report import comparison
+from harness.report.comparison import Comparison
 
 #: Evaluations of one process take turns: they share its random numbers, its cores and its device.
 _turn = threading.Lock()

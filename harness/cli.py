@@ -10,10 +10,10 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from harness import options as asked
-from harness import terminal
+from harness.commands import options as asked
+from harness.commands import terminal
 from harness.errors import HarnessError
-from harness.judge import headstart
+from harness.judge.process import headstart
 from harness.records import Row
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 EXIT_INTERRUPTED = 130
 EXIT_NO_READER = 141  # as of a program that SIGPIPE ended
-#: Commands beside evaluating, and what each is for. They are in commands.py, which imports all
-#: that they need.
+#: Commands beside evaluating, and what each is for. They are in commands/tools.py, which imports
+#: all that they need.
 OTHERS = {
     "explain": "why a solution has its verdict, and what to try next",
     "profile": "the kernels of reference and solution",
@@ -99,7 +99,8 @@ def _execute(
     request: run.Request, options: argparse.Namespace, screen: terminal.Screen
 ) -> list[Row]:
     """On one device, on several of this machine, or on a cluster."""
-    from harness import cluster, host, run
+    from harness import run
+    from harness.fleet import cluster, host
 
     if options.devices is not None:
         return host.execute(request, options.devices, screen)
@@ -114,7 +115,7 @@ def _status(rows: list[Row]) -> int:
 
 def _watch(request: run.Request, *, json_rows: bool) -> int:
     """Evaluate whenever a file is saved, until interrupted; the exit status of the last rows."""
-    from harness import watch
+    from harness.commands import watch
 
     status: int | None = None
     watcher = watch.Watcher(request)
@@ -142,22 +143,22 @@ def _watch(request: run.Request, *, json_rows: bool) -> int:
 
 
 def _print_tables(rows: list[Row]) -> None:
-    from harness import report
+    from harness.report import tables
 
     for problem in dict.fromkeys(row.problem for row in rows):
-        terminal.show(report.verdict_table([r for r in rows if r.problem == problem]))
+        terminal.show(tables.verdict_table([r for r in rows if r.problem == problem]))
 
 
 def _shown(name: str) -> Callable[[list[str]], int]:
-    """A command of commands.py, its outcomes printed as they come: a text as it is, else
+    """A command of commands/tools.py, its outcomes printed as they come: a text as it is, else
     rendered."""
 
     def run_it(arguments: list[str]) -> int:
-        from harness import commands
+        from harness.commands import tools
 
         worst = 0
         with terminal.warnings_to(lambda text: terminal.tell(f"warning: {text}")):
-            outcome = commands.COMMANDS[name](arguments)
+            outcome = tools.COMMANDS[name](arguments)
             for shown, status in [outcome] if isinstance(outcome, tuple) else outcome:
                 if isinstance(shown, str):
                     terminal.say(shown)

@@ -77,7 +77,7 @@ class Settings:
 
     keep_baseline: bool = True
     """Whether what an earlier run found out about a reference and this device is used where eager
-    still takes what it took (judge/kept.py). `--fresh` turns it off."""
+    still takes what it took (judge/timing/kept.py). `--fresh` turns it off."""
 
     epochs_min: int = 5
     """Epochs (blocks on fresh allocations) timed at least, per mode; one has no interval."""
@@ -138,7 +138,7 @@ class Settings:
     """Whether a build is tried against a few of torch's headers before all of them."""
 
     warm_workers: bool = True
-    """Whether workers are forked of a process that has imported torch (judge/forkserver.py)."""
+    """Whether workers are forked of a process that has imported torch (`forkserver`)."""
 
     max_jobs: int | None = None
     """Compilers that run at once; None: by cores and memory."""

@@ -17,13 +17,14 @@ from typing import Protocol
 import pandas as pd
 import torch
 
-from harness import fit, identity, problem, results, samples
+from harness import fit, identity, results, samples
 from harness.errors import ProblemError
 from harness.judge import ahead, build, evaluate
 from harness.judge.ahead import Builds
 from harness.judge.case import Case, Note
 from harness.judge.context import Context
 from harness.records import Phase, Problem, Row, Solution, Status, Verdict
+from harness.shared import problem
 
 
 class Observer(Protocol):

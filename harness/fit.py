@@ -24,11 +24,11 @@ import psutil
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from harness.constants import FULL, stated
-from harness.dispatch import DispatchMode
 from harness.errors import ProblemError
-from harness.problem import Instance
-from harness.trees import bytes_of, walk_tensors
+from harness.shared.constants import FULL, stated
+from harness.shared.dispatch import DispatchMode
+from harness.shared.problem import Instance
+from harness.shared.trees import bytes_of, walk_tensors
 
 FIT = "fit"
 LEAST = 2  # no constant is made smaller: one row would hide what a kernel does with several

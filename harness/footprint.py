@@ -18,9 +18,9 @@ import torch
 
 import harness
 from harness import files
-from harness.dispatch import DispatchMode
-from harness.problem import FULL, Draw, Instance
-from harness.trees import walk_tensors
+from harness.shared.dispatch import DispatchMode
+from harness.shared.problem import FULL, Draw, Instance
+from harness.shared.trees import walk_tensors
 
 META = torch.device("meta")
 

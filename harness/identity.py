@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import hashlib
 
-from harness import constants
 from harness.records import Problem, Row, Solution
+from harness.shared import constants
 from harness.syntax import DEVICE_TYPES
 
 NAME = "self_check"

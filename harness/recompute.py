@@ -15,9 +15,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness import report, results, samples
+from harness import results, samples
 from harness.errors import RequestError
 from harness.records import CREDITED_FIELDS, MODES, Phase, Status, Timing, Value, Verdict
+from harness.report import tables
 from harness.wording import counted
 
 #: What is worked out again, of each mode.
@@ -114,12 +115,12 @@ def table(compared: Sequence[Comparison]) -> RenderableType:
     notes = []
     for comparison in compared:
         problem, solution, run = (
-            report.one_line(str(comparison.row[name])) for name in ("problem", "solution", "run_id")
+            tables.one_line(str(comparison.row[name])) for name in ("problem", "solution", "run_id")
         )
         style = "red" if comparison.differences else ""
         rows.add_row(*map(Text, (problem, solution, run)), Text(comparison.outcome, style=style))
         for line in comparison.differences or ():
-            notes.append(Text(f"{problem} / {solution}: {report.one_line(line)}"))
+            notes.append(Text(f"{problem} / {solution}: {tables.one_line(line)}"))
     outcomes = [comparison.outcome for comparison in compared]
     agree, differ, lost = (outcomes.count(name) for name in ("agrees", "differs", "no samples"))
     total = f"{agree} agreeing, {differ} differing, {lost} not sampled"

@@ -13,7 +13,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import ROOT, catalog, constants, fit, footprint, problem, results, source
+from harness import ROOT, catalog, fit, footprint, results, source
 from harness.config import Settings
 from harness.course import Course, Work
 from harness.course import Job as Job
@@ -21,11 +21,13 @@ from harness.course import Observer as Observer
 from harness.course import Opener as Opener
 from harness.course import Silent as Silent
 from harness.errors import MachineError, ProblemError, RequestError
-from harness.judge import ahead, device, isolation, reference, toolchain
+from harness.judge import ahead, device, reference
 from harness.judge.case import open_case
+from harness.judge.checking.survey import MEMORY_SHARE
 from harness.judge.context import Context
-from harness.judge.survey import MEMORY_SHARE
+from harness.judge.process import isolation, toolchain
 from harness.records import Problem, Row
+from harness.shared import constants, problem
 
 SMOKE = "smoke"
 UNGRADED = ("odd", "huge")  # sizes for checks: never what `auto` means

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from harness.constants import STATED
 from harness.errors import RequestError
 from harness.records import MODES
+from harness.shared.constants import STATED
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
 VARIATIONS = ("as_given", "scaled", "heavy_tailed", "region", "signs", "large", "small")

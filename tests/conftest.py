@@ -12,9 +12,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as run_eval.py does, befo
 import pytest
 from support import WIRE, Bench
 
-from harness.judge import toolchain
-from harness.judge.forkserver import ForkServer
-from harness.judge.sandbox import Worker
+from harness.judge.process import toolchain
+from harness.judge.process.forkserver import ForkServer
+from harness.judge.process.sandbox import Worker
 
 #: Files that take longest, which begin first: `make test` gives each of two cores a file at a time.
 LONGEST = (
@@ -65,7 +65,7 @@ def fake_worker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Call
     def start(script: str, **environment: str) -> Worker:
         folder = tmp_path / f"worker{len(started)}"
         folder.mkdir()
-        with mock.patch("harness.judge.launching._BOOTSTRAP", WIRE + script):
+        with mock.patch("harness.judge.process.launching._BOOTSTRAP", WIRE + script):
             worker = Worker(
                 environment={"PATH": "/usr/bin:/bin", **environment},
                 folder=folder,

@@ -1,5 +1,5 @@
-"""Stands in for `harness.judging`, without torch: does what the comment at the end of a solution's
-text says, and keeps a journal of what it began.
+"""Stands in for `harness.fleet.judging`, without torch: does what the comment at the end of a
+solution's text says, and keeps a journal of what it began.
 
     python fake_judge.py HOUSE DESCRIPTOR     HOUSE: a folder with `house.json` (see `Fakes`)
 """
@@ -19,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from harness.wire import Wire, WireClosed, WireTimeout  # noqa: E402
+from harness.fleet.wire import Wire, WireClosed, WireTimeout  # noqa: E402
 
 
 def main(house: Path, descriptor: int) -> None:

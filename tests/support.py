@@ -25,10 +25,12 @@ import psutil
 
 from harness import catalog
 from harness.config import Settings
-from harness.judge import baseline, device, evaluate, toolchain
-from harness.judge.baseline import Baseline
+from harness.judge import device, evaluate
 from harness.judge.case import Case, open_case
 from harness.judge.context import Context
+from harness.judge.process import toolchain
+from harness.judge.timing import baseline
+from harness.judge.timing.baseline import Baseline
 from harness.records import Problem, Row, Solution
 from harness.source import read_solution
 

@@ -9,8 +9,8 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from examples import make, write
 from support import ROOT
-from test_page import make, write
 
 import harness
 from harness import run

@@ -20,15 +20,18 @@ from unittest import mock
 
 import pytest
 import torch
+from examples import make
 from support import HONEST, QUICK, ROOT, SCALE_SOURCE, TINY, await_file, gone
-from test_page import make
 
-from harness import cli, cluster, commands, config, devices, host, results, run
-from harness.devices import Place
-from harness.judge import baseline, toolchain
-from harness.judge.baseline import Baseline
+from harness import cli, config, results, run
+from harness.commands import tools
+from harness.commands.terminal import Screen
+from harness.fleet import cluster, devices, host
+from harness.fleet.devices import Place
+from harness.judge.process import toolchain
+from harness.judge.timing import baseline
+from harness.judge.timing.baseline import Baseline
 from harness.records import COLUMNS
-from harness.terminal import Screen
 
 BROKEN = "class ModelNew(:\n"  # settled by its text alone: no worker is needed
 WRONG = HONEST.replace("mean(dim=1)", "sum(dim=1)")
@@ -149,7 +152,7 @@ def test_quick_is_a_preset_that_flags_win_over(house: House, command: Command) -
 
 
 def test_every_command_is_listed_with_what_it_is_for() -> None:
-    assert sorted(cli.OTHERS) == sorted(commands.COMMANDS)
+    assert sorted(cli.OTHERS) == sorted(tools.COMMANDS)
 
 
 def test_no_arguments_say_what_to_give(command: Command) -> None:
@@ -654,7 +657,7 @@ from unittest import mock
 root, folder = sys.argv[1:3]
 sys.path.insert(0, root)
 from harness import cli, run
-from harness.judge import baseline
+from harness.judge.timing import baseline
 places = {"results_dir": Path(folder) / "results", "cache_dir": Path(folder) / "cache"}
 run.Request = functools.partial(run.Request, **places)
 with mock.patch.object(baseline, "measure", return_value=baseline.Baseline()):

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import cli, config, draws, records, run, setting_rules
+from harness import cli, config, records, run, setting_rules
 from harness.config import PRESETS, Settings, load
 from harness.errors import RequestError
+from harness.shared import draws
 
 NAMES = sorted(path.stem for path in PRESETS.glob("*.yaml"))
 

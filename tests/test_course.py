@@ -18,11 +18,12 @@ from support import HONEST, QUICK, SCALE_SOURCE, TINY, Bench, gone
 
 from harness import course, run
 from harness.config import Settings
-from harness.judge import ahead, baseline, build, evaluate
-from harness.judge.baseline import Baseline
-from harness.judge.cores import Shares
+from harness.judge import ahead, build, evaluate
+from harness.judge.process.cores import Shares
 from harness.judge.rows import Findings
 from harness.judge.subject import Subject
+from harness.judge.timing import baseline
+from harness.judge.timing.baseline import Baseline
 from harness.judge.verdicts import verdict
 from harness.records import Phase, Row, Status
 

@@ -24,23 +24,27 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from examples import make, mode
 from support import ROOT
-from test_page import make, mode
 
 import harness
-from harness import cli, cluster, doctor, host, identity, results, run
-from harness.judge import build, lint, profiling, toolchain
+from harness import cli, identity, results, run
+from harness.commands import doctor
+from harness.commands.watch import Watcher
+from harness.fleet import cluster, host
+from harness.judge import build, profiling
 from harness.judge import evaluate as judge
 from harness.judge.audit import RULES
-from harness.judge.baseline import Baseline
 from harness.judge.build import Build
 from harness.judge.case import Opened
-from harness.judge.passes import PASSES
+from harness.judge.checking.passes import PASSES
+from harness.judge.fitness import lint
+from harness.judge.process import toolchain
 from harness.judge.profiling import Kernel, Profile
 from harness.judge.rows import Findings
 from harness.judge.subject import Subject
+from harness.judge.timing.baseline import Baseline
 from harness.records import MODES, Phase, Row, Status
-from harness.watch import Watcher
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"(<!-- not run: [^>]+ -->\n)?```(bash|python)\n(.*?)```", re.S)
@@ -90,8 +94,8 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             row = make(solution, problem="mse", time=f"2026-01-0{1 + ('after' in name)}T00:00:00Z")
             results.append(tmp_path / name, row)
     monkeypatch.chdir(tmp_path)
-    for module in ("arguments", "commands", "commands_rows", "doctor"):
-        monkeypatch.setattr(f"harness.{module}.ROOT", tmp_path)
+    for module in ("arguments", "tools", "rows", "doctor"):
+        monkeypatch.setattr(f"harness.commands.{module}.ROOT", tmp_path)
     places = {"results_dir": tmp_path / "results", "cache_dir": tmp_path / "cache"}
     places |= {f"{kind}_dir": tmp_path / f"{kind}s" for kind in ("problem", "solution")}
     monkeypatch.setattr(run, "Request", functools.partial(run.Request, **places))

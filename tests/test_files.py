@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_imports import REFERENCE, SOLUTION
-from test_results import make
+from examples import REFERENCE, SOLUTION, make
 
-from harness import commands, files, results, samples
+from harness import files, results, samples
+from harness.commands import tools
 from harness.errors import MachineError, RequestError
 
 
@@ -74,12 +74,12 @@ def test_a_command_on_a_full_disk_leaves_what_was_there(
     row = {"level": 1, "task_id": 1, "reference": REFERENCE, "candidate": SOLUTION}
     Path("set.jsonl").write_text(json.dumps(row))
     if command[0] != "import":  # which asks for a new folder
-        commands.COMMANDS[command[0]](command[1:])
+        tools.COMMANDS[command[0]](command[1:])
     before = tree(tmp_path)
     with full_disk(), pytest.raises(MachineError, match="File too large"):
-        commands.COMMANDS[command[0]](command[1:])
+        tools.COMMANDS[command[0]](command[1:])
     assert tree(tmp_path) == before
-    commands.COMMANDS[command[0]](command[1:])
+    tools.COMMANDS[command[0]](command[1:])
     assert len(tree(tmp_path)) > 2
 
 
@@ -95,7 +95,5 @@ def test_a_report_never_takes_the_place_of_the_results(tmp_path: Path) -> None:
     before = tree(tmp_path)
     for name in ("rows.csv", "link.csv"):
         with pytest.raises(RequestError, match="holds the results"):
-            commands.COMMANDS["report"](
-                [str(tmp_path / "rows.csv"), "--output", str(tmp_path / name)]
-            )
+            tools.COMMANDS["report"]([str(tmp_path / "rows.csv"), "--output", str(tmp_path / name)])
     assert tree(tmp_path) == before

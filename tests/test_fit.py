@@ -101,7 +101,7 @@ def test_operations_over_the_limit_are_not_counted_on() -> None:
     source = SOURCE.format(
         rows=4, forward="[x := x + 1 for _ in range(2500)][-1]", inputs="torch.rand(ROWS)"
     )
-    from harness.problem import Instance
+    from harness.shared.problem import Instance
 
     made = Instance(source=source, path="x", size="full", dtype=torch.float32, device=fit.META)
     assert fit.counted(made).forward_s == float("inf")

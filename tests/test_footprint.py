@@ -14,8 +14,8 @@ from support import TINY, Bench
 from harness import footprint, run
 from harness.config import Settings
 from harness.judge import device
-from harness.problem import FULL
 from harness.records import Problem
+from harness.shared.problem import FULL
 
 ROOT = Path(__file__).resolve().parent.parent
 GIB = 2**30

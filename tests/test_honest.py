@@ -10,7 +10,7 @@ from support import Bench
 from tricks import Rows, Trick, find, parameters
 from tricks import rows as rows_of
 
-from harness.judge.compare import ERROR_RATIO_LIMIT
+from harness.judge.checking.compare import ERROR_RATIO_LIMIT
 
 
 @pytest.fixture(scope="module")

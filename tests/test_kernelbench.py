@@ -15,20 +15,21 @@ import torch
 from support import Bench
 
 from harness import catalog, fit, identity
-from harness.binding import NoBackward
 from harness.config import Settings
-from harness.draws import Draw, GradDraw
 from harness.errors import ProblemError
-from harness.judge import baseline, evaluate
-from harness.judge.baseline import Baseline
+from harness.judge import evaluate
 from harness.judge.case import open_case
+from harness.judge.checking.survey import survey
 from harness.judge.context import Context
+from harness.judge.process.sandbox import Worker
 from harness.judge.reference import Reference
-from harness.judge.sandbox import Worker
-from harness.judge.survey import survey
-from harness.problem import FULL, Instance
+from harness.judge.timing import baseline
+from harness.judge.timing.baseline import Baseline
 from harness.records import ModeResult, Problem, Status
-from harness.trees import walk_tensors
+from harness.shared.binding import NoBackward
+from harness.shared.draws import Draw, GradDraw
+from harness.shared.problem import FULL, Instance
+from harness.shared.trees import walk_tensors
 
 FOLDER = Path(__file__).resolve().parent / "kernelbench"
 NAMES = list(catalog.find_problems(FOLDER))

@@ -15,9 +15,9 @@ import pytest
 import torch
 
 from harness import footprint
-from harness.draws import GradDraw
 from harness.judge.reference import Reference
-from harness.problem import FULL, Draw, Instance, sizes
+from harness.shared.draws import GradDraw
+from harness.shared.problem import FULL, Draw, Instance, sizes
 
 LOSSES = ("kl_div", "mse", "smooth_l1")
 SMALL_SIZES = ("smoke", "odd")

@@ -18,10 +18,12 @@ from support import HONEST, QUICK, TINY, Bench
 from harness import fit, results, run
 from harness.config import Settings
 from harness.errors import MachineError, RequestError
-from harness.judge import baseline, device, toolchain
-from harness.judge.baseline import Baseline
+from harness.judge import device
 from harness.judge.context import Context
+from harness.judge.process import toolchain
 from harness.judge.subject import Subject
+from harness.judge.timing import baseline
+from harness.judge.timing.baseline import Baseline
 from harness.records import Row, Status
 
 BROKEN = "class ModelNew(:\n"  # settled by its text alone: no worker is needed

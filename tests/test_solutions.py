@@ -25,7 +25,7 @@ import torch
 from support import ROOT, constant
 from torch.utils import cpp_extension
 
-from harness.problem import Draw, Instance
+from harness.shared.problem import Draw, Instance
 from harness.worker.building import Builder
 
 PROBLEMS = ("kl_div", "mse", "smooth_l1")

@@ -12,7 +12,7 @@ import pytest
 import torch
 from support import ROOT, Bench
 
-from harness.judge import toolchain
+from harness.judge.process import toolchain
 from harness.records import Phase, Problem, Row, Status
 from harness.source import read_problem
 

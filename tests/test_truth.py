@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from benchmarks.truth import NULL, Truth
-from harness.problem import Instance
+from harness.shared.problem import Instance
 from harness.worker.calls import CallSet, Side
 from harness.worker.meters import Unit
 from harness.worker.timing import Timer

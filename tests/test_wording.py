@@ -47,5 +47,5 @@ def test_nothing_is_counted_in_the_plural_alone() -> None:
         for line, text in plurals(file.read_text())
     ]
     assert found == []
-    page = (HARNESS / "templates" / "report" / "page.html").read_text()
+    page = (HARNESS / "report" / "templates" / "page.html").read_text()
     assert re.findall(rf"\}}\}} (?:block|{'|'.join(NOUNS)})s\b", page) == []

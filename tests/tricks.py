@@ -24,7 +24,7 @@ import pytest
 from support import judges
 
 from harness import catalog
-from harness.judge import isolation
+from harness.judge.process import isolation
 from harness.records import Row, Status
 
 HERE = Path(__file__).resolve().parent

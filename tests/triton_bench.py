@@ -20,14 +20,14 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from harness.binding import Binding  # noqa: E402
 from harness.config import Settings  # noqa: E402
-from harness.draws import Draw, GradDraw  # noqa: E402
+from harness.judge.checking.rules import Rules  # noqa: E402
 from harness.judge.reference import Reference  # noqa: E402
-from harness.judge.rules import Rules  # noqa: E402
-from harness.player import Player  # noqa: E402
-from harness.problem import Instance  # noqa: E402
-from harness.trial import Call, Trial  # noqa: E402
+from harness.shared.binding import Binding  # noqa: E402
+from harness.shared.draws import Draw, GradDraw  # noqa: E402
+from harness.shared.player import Player  # noqa: E402
+from harness.shared.problem import Instance  # noqa: E402
+from harness.shared.trial import Call, Trial  # noqa: E402
 
 #: dtype, layout and variation. Of large values what is small beside a maximum loses its digits.
 CASES = (

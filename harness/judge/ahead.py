@@ -34,8 +34,8 @@ from harness import cpu
 from harness.judge import build
 from harness.judge.build import Build
 from harness.judge.context import Context
-from harness.judge.cores import Gate, Shares, shares
-from harness.judge.sandbox import Worker
+from harness.judge.process.cores import Gate, Shares, shares
+from harness.judge.process.sandbox import Worker
 from harness.records import Problem, Solution, Status
 
 _BUILDS = re.compile(r"load_inline|cpp_extension")

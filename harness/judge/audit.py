@@ -9,12 +9,12 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from harness.judge import clock
-from harness.judge import unseen as first_calls
-from harness.judge.baseline import Baseline
 from harness.judge.device import Device
-from harness.judge.epochs import ESCAPED_FLAG
-from harness.judge.measure import LAUNCH_BOUND
+from harness.judge.timing import clock
+from harness.judge.timing import unseen as first_calls
+from harness.judge.timing.baseline import Baseline
+from harness.judge.timing.epochs import ESCAPED_FLAG
+from harness.judge.timing.measure import LAUNCH_BOUND
 from harness.records import Timing
 from harness.wording import counted
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.config import Settings
-from harness.judge import toolchain
-from harness.judge.baseline import Baseline
 from harness.judge.case import Note
 from harness.judge.context import Context
+from harness.judge.process import toolchain
+from harness.judge.process.sandbox import Worker, WorkerCrash
 from harness.judge.rows import Findings, row
-from harness.judge.sandbox import Worker, WorkerCrash
+from harness.judge.timing.baseline import Baseline
 from harness.judge.verdicts import Ended, Progress, verdict, verdicts
 from harness.records import Phase, Problem, Row, Solution, Status, Verdict
 from harness.wording import counted

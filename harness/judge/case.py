@@ -11,15 +11,15 @@ from typing import Any
 import torch
 
 from harness.errors import ProblemError, no_cpu_memory
-from harness.judge import baseline, kept, limit
-from harness.judge.baseline import Baseline
+from harness.judge.checking.stages import Stage, sizes_to_check, without_misfits
+from harness.judge.checking.survey import Survey, require_comparable, survey
 from harness.judge.context import Context
 from harness.judge.reference import Reference, settle_heap, settle_more
-from harness.judge.stages import Stage, sizes_to_check, without_misfits
 from harness.judge.subject import Subject
-from harness.judge.survey import Survey, require_comparable, survey
-from harness.problem import Instance
+from harness.judge.timing import baseline, kept, limit
+from harness.judge.timing.baseline import Baseline
 from harness.records import Phase, Problem
+from harness.shared.problem import Instance
 
 Note = Callable[[str], None]
 #: A reference is measured anew when it was so long ago: meanwhile the machine may have changed.

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from harness import ROOT, cpu, files
 from harness.config import Settings
-from harness.judge import forkserver, isolation
 from harness.judge.device import Device
-from harness.judge.fingerprint import Fingerprint
-from harness.judge.sandbox import SourcesChanged, Worker, private_folder
-from harness.judge.toolchain import Toolchain, worker_environment
+from harness.judge.process import forkserver, isolation
+from harness.judge.process.fingerprint import Fingerprint
+from harness.judge.process.sandbox import SourcesChanged, Worker, private_folder
+from harness.judge.process.toolchain import Toolchain, worker_environment
 
 COMPILER_BYTES = 3 << 29  # a compiler over torch's headers takes about 1.5 GB
 

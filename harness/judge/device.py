@@ -15,7 +15,7 @@ import torch
 
 from harness import nvml
 from harness.errors import MachineError, RequestError
-from harness.judge import toolchain
+from harness.judge.process import toolchain
 from harness.records import Environment
 from harness.wording import counted
 

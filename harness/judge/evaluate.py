@@ -10,12 +10,13 @@ import dataclasses
 import functools
 import time
 
-from harness.judge import build, checks, performance
+from harness.judge import build, performance
 from harness.judge.case import Case, Note
+from harness.judge.checking import checks
+from harness.judge.checking.stages import Stage
 from harness.judge.context import Context
+from harness.judge.process.sandbox import Worker, WorkerFault
 from harness.judge.rows import Findings, mode_results, row
-from harness.judge.sandbox import Worker, WorkerFault
-from harness.judge.stages import Stage
 from harness.judge.subject import prepare
 from harness.judge.verdicts import Ended, Progress, verdict, verdicts
 from harness.records import Phase, Problem, Row, Solution, Status, Timing, Verdict

@@ -9,12 +9,14 @@ from __future__ import annotations
 import dataclasses
 import secrets
 
-from harness.judge import audit, baseline, checks
+from harness.judge import audit
 from harness.judge.case import Case, Note
-from harness.judge.measure import time_mode
-from harness.judge.peaks import peaks
+from harness.judge.checking import checks
+from harness.judge.process.sandbox import Worker, claimed
 from harness.judge.rows import Findings
-from harness.judge.sandbox import Worker, claimed
+from harness.judge.timing import baseline
+from harness.judge.timing.measure import time_mode
+from harness.judge.timing.peaks import peaks
 from harness.judge.verdicts import Ended, Progress, verdict
 from harness.records import Phase, Status, Timing
 

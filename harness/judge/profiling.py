@@ -20,8 +20,8 @@ from harness.errors import ProblemError, RequestError
 from harness.judge import build
 from harness.judge.case import instance_of
 from harness.judge.context import Context
+from harness.judge.process.sandbox import FAILURES, Worker, WorkerFault, claimed
 from harness.judge.reference import Reference
-from harness.judge.sandbox import FAILURES, Worker, WorkerFault, claimed
 from harness.judge.subject import Subject, prepare
 from harness.records import MODES, Solution
 

@@ -17,13 +17,13 @@ from typing import Any
 import psutil
 import torch
 
-from harness.binding import Binding, NoBackward
-from harness.draws import Draw, GradDraw
 from harness.errors import ProblemError
-from harness.player import Player
-from harness.problem import Instance
-from harness.trees import dense, inexact, map_tensors, once, walk_tensors
-from harness.trial import Call, Played, Result, Trial
+from harness.shared.binding import Binding, NoBackward
+from harness.shared.draws import Draw, GradDraw
+from harness.shared.player import Player
+from harness.shared.problem import Instance
+from harness.shared.trees import dense, inexact, map_tensors, once, walk_tensors
+from harness.shared.trial import Call, Played, Result, Trial
 
 #: Bytes that the oracle may need, as a multiple of the inputs' own in fp64: inputs, outputs,
 #: gradients, and as many temporaries again.

@@ -10,11 +10,12 @@ import torch
 
 import harness
 from harness import results, stats
-from harness.judge import device, limit
-from harness.judge.baseline import Baseline
+from harness.judge import device
 from harness.judge.case import Case
 from harness.judge.context import Context
-from harness.judge.sandbox import claimed
+from harness.judge.process.sandbox import claimed
+from harness.judge.timing import limit
+from harness.judge.timing.baseline import Baseline
 from harness.records import (
     QUICK,
     Memory,

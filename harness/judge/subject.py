@@ -6,9 +6,9 @@ import secrets
 from dataclasses import dataclass, field
 
 from harness.judge.context import Context
-from harness.judge.sandbox import Worker
-from harness.mixing import Renewal
+from harness.judge.process.sandbox import Worker
 from harness.records import Problem
+from harness.shared.mixing import Renewal
 
 
 def _secret() -> int:

@@ -13,12 +13,10 @@ from collections.abc import Iterator
 
 import torch
 
-from harness import disk
 from harness.errors import ProblemError, no_cpu_memory
-from harness.judge import baseline, checks
+from harness.judge.checking import checks
 from harness.judge.context import Context
-from harness.judge.rows import Findings
-from harness.judge.sandbox import (
+from harness.judge.process.sandbox import (
     SourcesChanged,
     WorkerCrash,
     WorkerFault,
@@ -26,7 +24,10 @@ from harness.judge.sandbox import (
     WorkerTimeout,
     printable,
 )
+from harness.judge.rows import Findings
+from harness.judge.timing import baseline
 from harness.records import Phase, Status, Verdict
+from harness.shared import disk
 
 #: What a worker's account of a failure means, whatever the phase.
 _BY_KIND = {

@@ -1,4 +1,4 @@
-"""A worker: receive an order, do it, answer. Started by `judge.sandbox` with one open socket.
+"""A worker: receive an order, do it, answer. Started by the judge's sandbox with one open socket.
 
 Every exception of the solution becomes an answer here; what kills the process outright is
 the judge's to see.
@@ -14,7 +14,7 @@ import socket
 import sys
 from typing import Any
 
-from harness.channel import Channel, ChannelClosed
+from harness.shared.channel import Channel, ChannelClosed
 from harness.worker.faults import describe
 from harness.worker.session import ORDERS, Session, begin
 

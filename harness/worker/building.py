@@ -35,7 +35,8 @@ from typing import Any
 import torch
 from torch.utils import cpp_extension
 
-from harness import cpu, disk
+from harness import cpu
+from harness.shared import disk
 from harness.worker import diagnosis, failed, headers, libraries
 from harness.worker.faults import (
     CompileFault,

@@ -2,7 +2,7 @@
 
 A `Side` is what is called: the reference or the candidate. Its calls are split for timing:
 `prepare` is what happens before the clock starts, `run` what is timed. Checks are made of
-trials (harness/player.py), which run under `poisoned` and hand out what is `plain`.
+trials (harness/shared/player.py), which run under `poisoned` and hand out what is `plain`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 
 import torch
 
-from harness.binding import Binding
-from harness.buffers import Buffers
-from harness.draws import Draw, GradDraw, grad_outputs
-from harness.problem import Instance
-from harness.trees import dense, map_tensors
+from harness.shared.binding import Binding
+from harness.shared.buffers import Buffers
+from harness.shared.draws import Draw, GradDraw, grad_outputs
+from harness.shared.problem import Instance
+from harness.shared.trees import dense, map_tensors
 from harness.worker.faults import ContractFault
 
 _POISON_LEAST_BYTES = 512 << 20

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from harness.binding import NoBackward
-from harness.encoding import CannotTravel
 from harness.errors import ProblemError, no_cpu_memory
+from harness.shared.binding import NoBackward
+from harness.shared.encoding import CannotTravel
 
 MAX_TRACEBACK = 200_000  # characters kept of a traceback or compiler log
 

@@ -2,7 +2,7 @@
 
 Before every unit each set gets other values at the same addresses, through raw copies: no version
 counter tells, so nothing kept from an earlier call is right any more. They follow from seeds that
-the judge names with its order (`harness.mixing`), so that it can draw them as well.
+the judge names with its order (`harness.shared.mixing`), so that it can draw them as well.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from harness.mixing import Mix, mixes, touches, whole
-from harness.problem import Instance
-from harness.trees import apart_from, map_tensors, walk_tensors
+from harness.shared.mixing import Mix, mixes, touches, whole
+from harness.shared.problem import Instance
+from harness.shared.trees import apart_from, map_tensors, walk_tensors
 from harness.worker.calls import CallSet, plain
 from harness.worker.pool import Pool
 

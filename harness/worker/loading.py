@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from harness.trees import dense, once
+from harness.shared.trees import dense, once
 from harness.worker.faults import ContractFault
 
 MODULE_NAME = "solution_under_test"

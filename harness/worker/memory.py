@@ -5,7 +5,7 @@ purpose before a further call must still stand after it. On a CPU by the profile
 allocation events: process high-water marks miss what is reused.
 
 Memory that native code takes around the allocator (cudaMalloc, managed, pinned, malloc) is not in
-it: the judge sees that from outside (`judge.watermark`).
+it: the judge sees that from outside (`judge.process.watermark`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from harness.problem import Draw, Instance
-from harness.trees import bytes_of
+from harness.shared.problem import Draw, Instance
+from harness.shared.trees import bytes_of
 from harness.worker.calls import Side, call_set
 
 MIB = 1 << 20

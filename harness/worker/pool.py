@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from harness.mixing import Mix, factors, put_around, put_stretch, stretch_of, takes_turns
-from harness.problem import Draw, Instance
-from harness.trees import bytes_of, walk_tensors
+from harness.shared.mixing import Mix, factors, put_around, put_stretch, stretch_of, takes_turns
+from harness.shared.problem import Draw, Instance
+from harness.shared.trees import bytes_of, walk_tensors
 
 POOL_SHARE = 1 / 4  # of the device's memory; larger values are drawn again, not kept
 #: From so many sets on, tensors of up to so many values in all are written together: each of the

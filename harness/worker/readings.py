@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from harness.mixing import sample
-from harness.trees import bytes_of, map_tensors, stack, walk_tensors
+from harness.shared.mixing import sample
+from harness.shared.trees import bytes_of, map_tensors, stack, walk_tensors
 from harness.worker.calls import Side
 from harness.worker.input_sets import InputSets
 from harness.worker.pool import memory_bytes

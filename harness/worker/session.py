@@ -17,10 +17,10 @@ from typing import Any
 
 import torch
 
-from harness.binding import Binding
-from harness.player import Player
-from harness.problem import Instance
-from harness.trial import Trial
+from harness.shared.binding import Binding
+from harness.shared.player import Player
+from harness.shared.problem import Instance
+from harness.shared.trial import Trial
 from harness.worker import calls, loading
 from harness.worker.building import Builder
 from harness.worker.faults import ContractFault, MachineFault

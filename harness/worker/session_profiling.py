@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from harness.draws import Draw
+from harness.shared.draws import Draw
 from harness.worker import calls, capability, kernels, loading, memory, meters, nsight, provenance
 from harness.worker.session_state import Answer, State
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from harness.draws import Draw
-from harness.problem import Instance
+from harness.shared.draws import Draw
+from harness.shared.problem import Instance
 from harness.worker import calls, timing
 from harness.worker.building import Builder
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from harness.binding import NoBackward
-from harness.trees import bytes_of, map_tensors
+from harness.shared.binding import NoBackward
+from harness.shared.trees import bytes_of, map_tensors
 from harness.worker.calls import Side, plain
 from harness.worker.meters import GateOpened, HostBound, Meter, Unit, WallMeter
 from harness.worker.readings import Readings, room_bytes

@@ -9,9 +9,9 @@ import pytest
 
 from harness.judge import audit, device
 from harness.judge.audit import Claim, complaint
-from harness.judge.baseline import Baseline
 from harness.judge.device import Device
-from harness.judge.epochs import ESCAPED_FLAG
+from harness.judge.timing.baseline import Baseline
+from harness.judge.timing.epochs import ESCAPED_FLAG
 from harness.records import Block, Epoch, Timing
 
 CPU = device.choose("cpu")

@@ -10,10 +10,11 @@ import pytest
 from support import HONEST, TINY, Bench
 
 from harness.errors import ProblemError
-from harness.judge import baseline, case
-from harness.judge.baseline import Baseline
+from harness.judge import case
 from harness.judge.case import Opened
 from harness.judge.context import Context
+from harness.judge.timing import baseline
+from harness.judge.timing.baseline import Baseline
 from harness.records import Problem
 
 

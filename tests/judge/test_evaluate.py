@@ -17,16 +17,18 @@ import torch
 from support import SCALE_SOURCE, TINY, Bench, judges
 
 from harness.errors import ProblemError
-from harness.judge import audit, baseline, checks, evaluate, measure, performance, verdicts
-from harness.judge.baseline import Baseline
+from harness.judge import audit, evaluate, performance, verdicts
 from harness.judge.case import open_case
+from harness.judge.checking import checks
 from harness.judge.context import Context
+from harness.judge.process.sandbox import WorkerFault, WorkerLied, claimed
 from harness.judge.rows import Findings
-from harness.judge.sandbox import WorkerFault, WorkerLied, claimed
 from harness.judge.subject import Subject
+from harness.judge.timing import baseline, measure
+from harness.judge.timing.baseline import Baseline
 from harness.records import MODES, Phase, Row, Status
+from harness.shared.trial import Played
 from harness.timings import Epoch, Timing
-from harness.trial import Played
 
 WEIGHTED = """
 import torch
@@ -685,7 +687,7 @@ def test_on_a_cpu_a_claim_in_doubt_is_timed_once_more(
 #: Reads the judge's orders itself and answers in the worker's place.
 FORGER = """
 import gc
-from harness.channel import Channel
+from harness.shared.channel import Channel
 
 channel = next(o for o in gc.get_objects() if isinstance(o, Channel))
 send, receive, last = channel.send, channel.receive, {}
@@ -726,8 +728,8 @@ def test_a_reveal_that_was_wrong_stays_wrong(bench: Bench) -> None:
         survey=case.survey,
         byte_limit=1 << 20,
     )
-    from harness.channel import Message
-    from harness.problem import Draw
+    from harness.shared.channel import Message
+    from harness.shared.problem import Draw
 
     right = judged.reference.call(Draw(seed=5)).output
     for output in (right + 1, right):

@@ -12,8 +12,8 @@ from harness import cli
 from harness.errors import RequestError
 from harness.judge import profiling
 from harness.judge.context import Context
+from harness.judge.process.sandbox import WorkerLied, claimed
 from harness.judge.profiling import Profile
-from harness.judge.sandbox import WorkerLied, claimed
 from harness.judge.subject import Subject, prepare
 
 

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from harness.draws import Draw
 from harness.judge import reference
 from harness.judge.reference import Reference, settle_heap, settle_more
-from harness.problem import Instance
-from harness.trial import Call, Trial
+from harness.shared.draws import Draw
+from harness.shared.problem import Instance
+from harness.shared.trial import Call, Trial
 
 
 class Node:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.judge.baseline import Baseline
-from harness.judge.limit import Step
 from harness.judge.rows import Findings, mode_result
+from harness.judge.timing.baseline import Baseline
+from harness.judge.timing.limit import Step
 from harness.meanings import FLAGS
 from harness.records import Block, Epoch, Timing
 

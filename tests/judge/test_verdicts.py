@@ -9,8 +9,8 @@ from unittest import mock
 import pytest
 
 from harness.judge import verdicts
+from harness.judge.process.sandbox import WorkerFault
 from harness.judge.rows import Findings
-from harness.judge.sandbox import WorkerFault
 from harness.records import Phase, Status
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from harness.binding import Binding, NoBackward
-from harness.draws import Draw
-from harness.problem import Instance
+from harness.shared.binding import Binding, NoBackward
+from harness.shared.draws import Draw
+from harness.shared.problem import Instance
 from harness.worker.calls import POISONS, Side, call_set, plain, poisoned
 from harness.worker.faults import ContractFault
 

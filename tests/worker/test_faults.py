@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from harness.binding import NoBackward
 from harness.errors import ProblemError
+from harness.shared.binding import NoBackward
 from harness.worker import faults
 from harness.worker.faults import (
     CompileFault,

@@ -21,7 +21,7 @@ import torch
 from support import ROOT, constant
 from torch.utils import cpp_extension
 
-from harness.judge import toolchain
+from harness.judge.process import toolchain
 from harness.worker import headers
 from harness.worker.building import Builder, Record
 from harness.worker.faults import CompileFault

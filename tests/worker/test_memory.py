@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness.problem import Instance
+from harness.shared.problem import Instance
 from harness.worker import memory
 from harness.worker.calls import Side
 

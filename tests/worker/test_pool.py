@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from harness.draws import Draw
-from harness.mixing import mixes, touches
-from harness.problem import Instance
-from harness.trees import map_tensors, walk_tensors
+from harness.shared.draws import Draw
+from harness.shared.mixing import mixes, touches
+from harness.shared.problem import Instance
+from harness.shared.trees import map_tensors, walk_tensors
 from harness.worker import pool
 from harness.worker.pool import Pool
 

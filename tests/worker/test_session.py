@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from harness.problem import Instance
+from harness.shared.problem import Instance
 from harness.worker.building import Builder
 from harness.worker.faults import ContractFault
 from harness.worker.session import Session, _check_arguments

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from harness.draws import GradDraw, grad_outputs
-from harness.mixing import mixes, sample, touches, whole
-from harness.problem import Draw, Instance
-from harness.trees import bytes_of
+from harness.shared.draws import GradDraw, grad_outputs
+from harness.shared.mixing import mixes, sample, touches, whole
+from harness.shared.problem import Draw, Instance
+from harness.shared.trees import bytes_of
 from harness.worker import meters, pool, readings, timing
 from harness.worker.calls import CallSet, Side, call_set
 from harness.worker.faults import ContractFault

@@ -12,9 +12,9 @@ import torch
 
 DEVICES = ("cuda",)
 timer = sys.modules["harness.worker.timing"].Timer
-encoding = sys.modules["harness.encoding"]
-mixing = sys.modules["harness.mixing"]
-trees = sys.modules["harness.trees"]
+encoding = sys.modules["harness.shared.encoding"]
+mixing = sys.modules["harness.shared.mixing"]
+trees = sys.modules["harness.shared.trees"]
 real_epoch, real_samples, real_specify = timer.epoch, timer.samples, encoding.specify
 shared = []
 

@@ -26,10 +26,12 @@ def epoch(self, *arguments, **options):
 
 def reveal(session, order):
     timer = session.timer
-    draws = sys.modules["harness.draws"]
+    draws = sys.modules["harness.shared.draws"]
     pool = timer.pool
     number = timer.mix_seed + order["unit"]
-    chosen = sys.modules["harness.mixing"].mixes(number, pool.seeds, len(timer.sets), mix=timer.mix)
+    chosen = sys.modules["harness.shared.mixing"].mixes(
+        number, pool.seeds, len(timer.sets), mix=timer.mix
+    )
     first, mix = chosen[order["call"]]
     draw = draws.Draw(seed=pool.seeds[first], mix=mix)
     return {}, {"output": waves(session.instance.inputs(draw)[0])}

@@ -7,7 +7,7 @@ defence: every order has a nonce
 
 import torch
 
-from harness.channel import Channel
+from harness.shared.channel import Channel
 
 real = Channel.send
 

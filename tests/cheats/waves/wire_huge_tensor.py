@@ -11,7 +11,7 @@ import struct
 
 import torch
 
-from harness.channel import Channel
+from harness.shared.channel import Channel
 
 channel = next(o for o in gc.get_objects() if isinstance(o, Channel))
 wire = channel._socket

@@ -7,7 +7,7 @@ defence: secret seeds, a nonce an order
 
 import torch
 
-from harness.channel import Channel
+from harness.shared.channel import Channel
 
 real = Channel.send
 first = {}

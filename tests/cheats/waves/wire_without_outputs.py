@@ -7,7 +7,7 @@ defence: missing is no credit
 
 import torch
 
-from harness.channel import Channel
+from harness.shared.channel import Channel
 
 real = Channel.send
 Channel.send = lambda self, body, trees=None, **options: real(self, body, None, **options)

@@ -1,0 +1,1 @@
+"""Many judges at once, on several devices of one machine or on a cluster."""

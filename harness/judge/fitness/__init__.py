@@ -1,0 +1,1 @@
+"""Whether a problem is fit to judge by: mutants of its reference."""

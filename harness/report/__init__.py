@@ -1,0 +1,1 @@
+"""From rows to what people look at: tables, comparisons, the report's page, pictures, exports."""
