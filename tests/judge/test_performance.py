@@ -9,7 +9,7 @@ import pytest
 
 from harness.judge import performance
 from harness.judge.audit import Claim
-from harness.judge.baseline import EAGER, Baseline
+from harness.judge.timing.baseline import EAGER, Baseline
 from harness.records import Block, Epoch, Timing
 
 
