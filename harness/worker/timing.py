@@ -26,6 +26,9 @@ from harness.worker.readings import Readings, room_bytes
 KEEP_BYTES = 64 << 20  # outputs kept per epoch for the judge to choose from
 WALL_CALLS = 20  # calls of the ungated wall-clock estimate, at most
 WALL_MS = 1.0  # and about as long
+#: Written once, calls of 0.5 to 1.3 ms over 16 MiB took 1.5 to 3 times as long on a CPU as in an
+#: epoch, twice 1.1 to 1.4 times, and 1.0 to 1.2 times from three on.
+SETTLED = 3
 _monotonic_ns = time.monotonic_ns
 
 
@@ -157,7 +160,8 @@ class Timer(Readings):
 
         Nothing of the candidate's is called between the draws and its unit, not to warm it up
         either: what it could look at then it would not meet for the first time. What was just drawn
-        fills the caches, so each side gets that. What a call draws itself follows in the first one
+        fills the caches, so each side gets that, and values are written `SETTLED` times, until
+        where they come from and go to is about as near as in an epoch. What a call draws itself follows in the first one
         from the seed of its values, as buffers are then what they were. A forward in training is
         followed, when it has been timed, by a backward.
 
@@ -169,7 +173,8 @@ class Timer(Readings):
         took_ms = {}
         for side in (self.candidate, self.reference):
             self.draw_whole(seeds)
-            self.hold_whole(mix_seed)
+            for _ in range(SETTLED):
+                self.hold_whole(mix_seed)
             torch.manual_seed(seeds[0])
             side.steps = mode != "forward_train"  # of weights: they are saved for the backward
             try:
