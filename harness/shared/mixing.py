@@ -199,6 +199,12 @@ def _factors(dtype: torch.dtype, device: torch.device, turns: int) -> torch.Tens
     return table.to(device=device, dtype=dtype).repeat(turns)
 
 
+def forget() -> None:
+    """Let go of the tables that are kept: they are not what a model takes of a device's memory."""
+    _factors.cache_clear()
+    _places.cache_clear()
+
+
 def mix_in(inputs: list[Any], others: list[Any], mix: Mix) -> None:
     """Put the stretch of `others` into `inputs`, in place, and apply the factors."""
     theirs = dict(walk_tensors(others, ""))

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from harness.shared import mixing
 from harness.worker import memory, meters, timing
 from harness.worker.session_state import Answer, State
 
@@ -81,8 +82,9 @@ class TimingOrders(State):
         return {"host_ms": host_ms}, {}
 
     def forget(self, order: dict[str, Any]) -> Answer:
-        """Let go of the inputs and outputs of the last timing."""
+        """Let go of the inputs and outputs of the last timing, and of what it was helped by."""
         self.timer = None
+        mixing.forget()
         gc.collect()
         if torch.cuda.is_initialized():
             torch.cuda.empty_cache()

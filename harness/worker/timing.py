@@ -161,9 +161,9 @@ class Timer(Readings):
         Nothing of the candidate's is called between the draws and its unit, not to warm it up
         either: what it could look at then it would not meet for the first time. What was just drawn
         fills the caches, so each side gets that, and values are written `SETTLED` times, until
-        where they come from and go to is about as near as in an epoch. What a call draws itself follows in the first one
-        from the seed of its values, as buffers are then what they were. A forward in training is
-        followed, when it has been timed, by a backward.
+        where they come from and go to is about as near as in an epoch. What a call draws itself
+        follows in the first one from the seed of its values, as buffers are then what they were. A
+        forward in training is followed, when it has been timed, by a backward.
 
         The answer: ms by side; of none where the meter wants a unit to be done again, for then it
         would not be the first.

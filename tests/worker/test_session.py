@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from harness.shared import mixing
 from harness.shared.problem import Instance
 from harness.worker.building import Builder
 from harness.worker.faults import ContractFault
@@ -95,3 +97,16 @@ def test_the_driver_has_read_which_devices_it_may_show_before_a_solution_changes
     session.build({"source": source, "file_name": "own.py"})
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1"
     assert found == read
+
+
+def test_what_the_harness_keeps_for_timing_is_gone_before_memory_is_measured(
+    tmp_path: Path,
+) -> None:
+    session = Session(folder=tmp_path, builder=Builder(cache=tmp_path, salt="s", lean=True))
+    table = weakref.ref(mixing._factors(torch.float32, torch.device("cpu"), 8))
+    places = weakref.ref(mixing._places(5000, 1, torch.device("cpu")))
+    assert table() is not None
+    assert places() is not None
+    session.forget({})
+    assert table() is None
+    assert places() is None
