@@ -36,7 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("judge.case",),
     ("judge.timing.kept",),
     ("judge.fitness.outcomes",),
-    ("judge.fitness.mutants", "judge.checking.stages", "judge.timing.timed"),
+    ("judge.fitness.mutants", "judge.checking.stages", "judge.checking.timed"),
     ("judge.checking.survey",),
     ("judge.checking.traits",),
     ("judge.checking.passes", "judge.checking.rules"),

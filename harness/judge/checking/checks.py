@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from harness.judge.checking.passes import PASSES, Pass
 from harness.judge.checking.rules import Rules
 from harness.judge.checking.survey import AS_GIVEN, fit, label, variations
+from harness.judge.checking.timed import TimedCalls
 from harness.judge.process.sandbox import Worker, WorkerCrash, WorkerFault, WorkerTimeout, claimed
 from harness.judge.reference import Expected
-from harness.judge.timing.timed import TimedCalls
 from harness.records import Check, Phase, Status
 from harness.shared.draws import Draw, GradDraw
 from harness.shared.trial import Played, Result, Trial
