@@ -83,7 +83,7 @@ def with_kept(now: Baseline, known: Baseline) -> Baseline:
     """What was measured now, and of what was known the rest; never eager, whatever it is called
     there: claims are held against that."""
     kept = {key: t for key, t in known.timings.items() if not key[0].startswith(EAGER)}
-    noises = {mode: known.noise(mode) for _, mode in now.timings}
+    noises = {mode: known.noise(mode) for _, mode in now.timings if now.noise(mode) is None}
     return dataclasses.replace(
         now,
         timings=now.timings | kept,
