@@ -1,7 +1,7 @@
 """Timed calls do nothing; what the judge asks for is computed then, stopwatch and all.
 
 expect: rejected
-says: by the judge's clock|beside the solution
+says: by the judge's clock|beside the solution|nothing was met before
 defence: the judge's stopwatch
 """
 
