@@ -176,8 +176,8 @@ def _differences(leaf: Leaf, scale: Scale) -> tuple[float, float]:
         smallest = max(scale.magnitude, torch.finfo(size.dtype).tiny)
         relative = _largest(error / size.abs().clamp_(min=smallest))
         rows.append(torch.stack([_largest(error), relative]))
-    largest: list[float] = torch.stack(rows).amax(dim=0).tolist()  # where one is NaN, that
-    return largest[0], largest[1]
+    max_abs, max_rel = _reduce(rows, maxima=(0, 1))
+    return max_abs, max_rel
 
 
 def holds(actual: Any, expected: Any, rtol: float, atol: float) -> bool:
@@ -206,6 +206,10 @@ def _largest(values: torch.Tensor) -> torch.Tensor:
 
 
 def _reduce(rows: list[torch.Tensor], *, maxima: tuple[int, ...]) -> list[float]:
-    """Chunk rows -> one row: the largest of the columns in `maxima`, the sum of the others."""
+    """Chunk rows -> one row: the largest of the columns in `maxima`, the sum of the others; NaN
+    where one of them is, which `max` alone would pass over."""
     columns = torch.stack(rows).T.tolist()  # the pass's one sync
-    return [max(c) if i in maxima else math.fsum(c) for i, c in enumerate(columns)]
+    return [
+        max(c, key=lambda value: (math.isnan(value), value)) if i in maxima else math.fsum(c)
+        for i, c in enumerate(columns)
+    ]
