@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import examples
 import pytest
 
 from harness import cli, recompute, results, samples
@@ -13,14 +14,11 @@ from harness.errors import RequestError
 from harness.records import (
     MODES,
     Block,
-    Environment,
     Epoch,
     ModeResult,
-    Phase,
     Row,
     Status,
     Timing,
-    Verdict,
 )
 
 
@@ -52,20 +50,11 @@ def stated(found: Timing) -> ModeResult:
 
 
 def make(solution: str, status: Status = Status.PASS, **changes: Any) -> Row:
-    row = Row(
-        run_id="20260102T030405-abcdef",
-        time="2026-01-02T03:04:05Z",
+    row = examples.make(
+        solution,
+        status=status,
         problem="level1/1_A",
-        problem_digest="p",
-        solution=solution,
-        solution_digest="s",
-        size="full",
-        dtype="float32",
-        settings_digest="c",
-        harness_version="0.1.0",
-        schema_version=results.SCHEMA_VERSION,
-        environment=Environment(device_name="d", torch="2", python="3", host="h", cpu_threads=1),
-        verdict=Verdict(status=status, phase=Phase.DONE),
+        device="d",
         modes={mode: stated(found) for mode, found in TIMINGS.items()},
     )
     return dataclasses.replace(row, **changes)

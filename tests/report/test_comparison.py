@@ -9,12 +9,13 @@ import math
 from pathlib import Path
 from typing import Any
 
+import examples
 import pytest
 from rich.console import Console
 
 from harness import cli, results
 from harness.errors import RequestError
-from harness.records import MODES, Environment, ModeResult, Phase, Row, Status, Verdict
+from harness.records import MODES, Environment, ModeResult, Row, Status
 from harness.report import compare_tables, comparison
 from harness.report.changes import Kind
 from harness.report.comparison import Comparison
@@ -55,18 +56,8 @@ def make(
     **changes: Any,
 ) -> Row:
     facts: dict[str, Any] = {"torch": "2.14.1+cu130", "precision": "tf32=off"}
-    row = Row(
-        run_id="r1",
-        time="2026-01-02T03:04:05Z",
-        problem="kl_div",
-        problem_digest="p" * 16,
-        solution="cuda",
-        solution_digest="s" * 16,
-        size="full",
-        dtype="float32",
-        settings_digest="c" * 12,
-        harness_version="0.1.0",
-        schema_version=results.SCHEMA_VERSION,
+    row = examples.make(
+        status=status,
         environment=Environment(
             device_name=device,
             python="3",
@@ -74,7 +65,6 @@ def make(
             cpu_threads=4,
             **(facts | (environment or {})),
         ),
-        verdict=Verdict(status=status, phase=Phase.DONE),
         modes={m: mode(speedup, half, noise) for m in ("forward", "forward_backward")},
     )
     return dataclasses.replace(row, **changes)

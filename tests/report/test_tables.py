@@ -8,19 +8,17 @@ import json
 import re
 from typing import Any
 
+import examples
 import pytest
 from rich.console import Console
 
 from harness import cli
 from harness.records import (
     MODES,
-    Environment,
     Memory,
     ModeResult,
-    Phase,
     Row,
     Status,
-    Verdict,
 )
 from harness.report import tables
 
@@ -40,22 +38,10 @@ MODE = ModeResult(
 def make(
     solution: str = "inline_cuda", status: Status = Status.PASS, message: str = "", **changes: Any
 ) -> Row:
-    row = Row(
-        run_id="r1",
-        time="2026-01-02T03:04:05Z",
-        problem="kl_div",
-        problem_digest="p",
-        solution=solution,
-        solution_digest="s",
-        size="full",
-        dtype="float32",
-        settings_digest="c",
-        harness_version="0.1.0",
-        schema_version=1,
-        environment=Environment(
-            device_name="NVIDIA H100 80GB HBM3", torch="2", python="3", host="h", cpu_threads=4
-        ),
-        verdict=Verdict(status=status, phase=Phase.DONE, message=message),
+    row = examples.make(
+        solution,
+        status=status,
+        message=message,
         modes=dict.fromkeys(MODES, MODE),
         memory=Memory(training_peak_mib=8396.8),
         reference_memory=Memory(training_peak_mib=12595.2),
