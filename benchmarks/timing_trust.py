@@ -45,11 +45,12 @@ from harness.judge.process.usage import Usage
 from harness.judge.timing.measure import time_mode
 from harness.shared.channel import Message
 from harness.shared.mixing import Renewal
+from harness.shared.numerics import set_numerics
 from harness.shared.problem import Instance
 from harness.worker import meters
 from harness.worker.building import Builder
 from harness.worker.calls import CallSet, Side
-from harness.worker.session import ORDERS, Session, set_precision
+from harness.worker.session import ORDERS, Session
 from harness.worker.timing import Timer
 
 STREAM = """
@@ -394,7 +395,7 @@ def main() -> None:
     options = parser.parse_args()
     settle()
     until = time.monotonic() + options.budget
-    set_precision(allow_tf32=False)
+    set_numerics(allow_tf32=False)
     device = devices.choose(options.device)
     durations = list(DURATIONS_MS[device.type])
     if options.durations:

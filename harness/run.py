@@ -28,6 +28,7 @@ from harness.judge.context import Context
 from harness.judge.process import isolation, toolchain
 from harness.records import Problem, Row
 from harness.shared import constants, problem
+from harness.shared.numerics import numerics
 
 SMOKE = "smoke"
 UNGRADED = ("odd", "huge")  # sizes for checks: never what `auto` means
@@ -111,7 +112,8 @@ def execute(request: Request, observer: Observer, opener: Opener | None = None) 
     """
     jobs = find(request)
     try:
-        return run_jobs(request, make_context(request), jobs, observer, opener or open_case)
+        with numerics(allow_tf32=request.settings.allow_tf32):
+            return run_jobs(request, make_context(request), jobs, observer, opener or open_case)
     finally:
         gc.unfreeze()  # what `open_case` froze: this process may be somebody's own
 

@@ -9,12 +9,13 @@ from typing import Any
 from unittest import mock
 
 import pytest
+import torch
 from examples import make, write
 from support import ROOT
 
 import harness
 from harness import run
-from harness.records import Solution
+from harness.records import Solution, Status
 
 SOURCE = "class ModelNew:\n    pass\n"
 
@@ -78,3 +79,40 @@ def test_threads_take_turns() -> None:
 
     with mock.patch.object(run, "execute", execute), ThreadPoolExecutor(2) as pool:
         list(pool.map(ask, range(2)))
+
+
+SWITCHES = """import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x, w):
+        told = (torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark, x.dtype.itemsize)
+        return x @ w + sum(told)
+
+def get_inputs():
+    return [torch.randn(8, 16), torch.randn(16, 8)]
+"""
+
+
+@pytest.mark.parametrize("allow_tf32", [False, True])
+def test_what_a_program_has_set_in_torch_changes_no_verdict(
+    allow_tf32: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, solution = tmp_path / "told.py", tmp_path / "same.py"
+    problem.write_text(SWITCHES)
+    solution.write_text(SWITCHES.replace("class Model(", "class ModelNew("))
+    settings = harness.Settings(device="cpu", modes=(), profile=False, allow_tf32=allow_tf32)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", not allow_tf32)
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    torch.set_default_dtype(torch.float64)
+    torch.set_default_device("meta")
+    try:
+        with torch.autocast("cpu", torch.bfloat16):
+            row = harness.evaluate(problem, solution, settings, output=tmp_path / "rows.csv")
+            assert torch.is_autocast_enabled("cpu")
+        left = torch.get_default_dtype(), torch.get_default_device().type
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.set_default_device(None)
+    assert row.verdict.status is Status.PASS, row.verdict
+    assert left == (torch.float64, "meta")
+    assert torch.backends.cudnn.allow_tf32 is not allow_tf32

@@ -97,7 +97,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("shared.mixing",),
     ("shared.trees",),
     ("meanings",),
-    ("shared.cuda_ipc", "records", "shared.dispatch"),
+    ("shared.cuda_ipc", "records", "shared.dispatch", "shared.numerics"),
     ("timings",),
     ("commands.arguments", "fleet.slots", "fleet.backlog", "fleet.devices"),
     ("stats", "errors", "cpu", "shared.disk", "commands.findings", "fleet.wire", "nvml", "wording"),

@@ -70,7 +70,8 @@ def _examine(name: str, folder: Path, settings: Settings, where: torch.device) -
         instance = Instance(
             source=known.source, path=known.path, size=size, dtype=dtype, device=where
         )
-        findings = lint.lint(Reference(instance, weights_seed=1), settings)
+        reference = Reference(instance, weights_seed=1, allow_tf32=settings.allow_tf32)
+        findings = lint.lint(reference, settings)
     except ProblemError as error:
         return Fitness(problem=called, size=size, fault=str(error))
     except torch.OutOfMemoryError:

@@ -81,7 +81,7 @@ def _examined(
         known = [
             Stage(
                 size=name,
-                reference=Reference(instance_of(context, problem, name), subject.weights_seed),
+                reference=reference_of(context, problem, name, subject.weights_seed),
                 trials=trials,
             )
             for name, trials in sizes_to_check(problem.source, size, context.settings)
@@ -120,15 +120,17 @@ def _measured(case: Case, note: Note) -> Baseline:
         ) from error
 
 
-def instance_of(context: Context, problem: Problem, size: str) -> Instance:
+def reference_of(context: Context, problem: Problem, size: str, weights_seed: int) -> Reference:
     """The problem at `size` in the judge's process. Raises `ProblemError`."""
-    return Instance(
+    settings = context.settings
+    instance = Instance(
         source=problem.source,
         path=problem.path,
         size=size,
-        dtype=getattr(torch, context.settings.dtype),
+        dtype=getattr(torch, settings.dtype),
         device=context.device.torch,
     )
+    return Reference(instance, weights_seed, allow_tf32=settings.allow_tf32)
 
 
 class Opened:

@@ -18,10 +18,9 @@ import torch
 
 from harness.errors import ProblemError, RequestError
 from harness.judge import build
-from harness.judge.case import instance_of
+from harness.judge.case import reference_of
 from harness.judge.context import Context
 from harness.judge.process.sandbox import FAILURES, Worker, WorkerFault, claimed
-from harness.judge.reference import Reference
 from harness.judge.subject import Subject, prepare
 from harness.records import MODES, Solution
 
@@ -108,8 +107,8 @@ def _known(context: Context, subject: Subject) -> dict[str, Any]:
     """What a worker is told of the reference: paths of the outputs that it differentiates, and
     the buffers that are constants."""
     try:
-        instance = instance_of(context, subject.problem, subject.size)
-        reference = Reference(instance, subject.weights_seed)
+        seed = subject.weights_seed
+        reference = reference_of(context, subject.problem, subject.size, seed)
         known = {"outputs": reference.differentiated[0], "constants": reference.constants}
         reference.release()
     except torch.OutOfMemoryError as error:

@@ -6,6 +6,7 @@ its inputs does not exist.
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib
 import threading
@@ -20,6 +21,7 @@ import torch
 from harness.errors import ProblemError
 from harness.shared.binding import Binding, NoBackward
 from harness.shared.draws import Draw, GradDraw
+from harness.shared.numerics import numerics
 from harness.shared.player import Player
 from harness.shared.problem import Instance
 from harness.shared.trees import dense, inexact, map_tensors, once, walk_tensors
@@ -55,11 +57,14 @@ class Expected:
 
 
 class Reference:
-    """The reference model in the judge's process. What fails in it is a `ProblemError`."""
+    """The reference model in the judge's process, as exact as a worker's (`shared/numerics.py`).
+    What fails in it is a `ProblemError`."""
 
-    def __init__(self, instance: Instance, weights_seed: int) -> None:
+    def __init__(self, instance: Instance, weights_seed: int, *, allow_tf32: bool = False) -> None:
         self.instance = instance
-        self.model = instance.model(weights_seed)
+        self._exactly = functools.partial(numerics, allow_tf32=allow_tf32)
+        with self._exactly():
+            self.model = instance.model(weights_seed)
         self.binding = Binding.to_itself(self.model)
 
     def expected(self, trial: Trial, *, oracle: bool) -> Expected:
@@ -110,7 +115,7 @@ class Reference:
     def play(self, trial: Trial, **changes: Any) -> Played:
         """The trial on the model as it is; `changes` are those of a `Player`."""
         player = Player(instance=self.instance, binding=self.binding, **changes)
-        with _attributes_kept(self.model):
+        with _attributes_kept(self.model), self._exactly():
             played: Played = self.instance.guard(
                 "Model.forward", lambda: player.play(trial), passing=(NoBackward,)
             )

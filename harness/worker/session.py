@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from harness.shared.binding import Binding
+from harness.shared.numerics import set_numerics
 from harness.shared.player import Player
 from harness.shared.problem import Instance
 from harness.shared.trial import Trial
@@ -36,7 +37,7 @@ class Session(TimingOrders, ProfilingOrders):
 
     def prepare(self, order: dict[str, Any]) -> Answer:
         """Precision flags, threads, device and problem; the reference with its weights."""
-        set_precision(allow_tf32=order["allow_tf32"])
+        set_numerics(allow_tf32=order["allow_tf32"])
         if order.get("threads"):
             torch.set_num_threads(order["threads"])
         device = torch.device(order["device"])
@@ -180,16 +181,6 @@ def begin(first: dict[str, Any]) -> Session:
     )
     builder.install()
     return Session(folder=Path.cwd(), builder=builder)
-
-
-def set_precision(*, allow_tf32: bool) -> None:
-    """The same numerical switches for both sides, whatever the defaults of this torch are."""
-    torch.backends.cuda.matmul.allow_tf32 = allow_tf32
-    torch.backends.cudnn.allow_tf32 = allow_tf32
-    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
-    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
-    torch.backends.cudnn.benchmark = False
-    torch.set_float32_matmul_precision("high" if allow_tf32 else "highest")
 
 
 def _allocated(device: torch.device) -> int:

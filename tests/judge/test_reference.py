@@ -117,3 +117,31 @@ def get_inputs():
         for played in (expected.played, expected.oracle):
             assert played.results[0].output.max() == 2.0
     assert (model.model.state == 1.0).all()
+
+
+TELLS = """import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("made_in", torch.tensor(float(torch.backends.cudnn.allow_tf32)))
+
+    def forward(self, x):
+        return x + self.made_in + 2 * torch.backends.cudnn.allow_tf32
+
+def get_inputs():
+    return [torch.zeros(4)]
+"""
+
+
+@pytest.mark.parametrize("allow_tf32", [False, True])
+@pytest.mark.parametrize("somebody", [False, True])
+def test_it_is_as_exact_as_a_worker_whatever_is_allowed_outside(
+    allow_tf32: bool, somebody: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", somebody)
+    cpu = torch.device("cpu")
+    instance = Instance(source=TELLS, path="p.py", size="full", dtype=torch.float32, device=cpu)
+    found = Reference(instance, 1, allow_tf32=allow_tf32).call(Draw(seed=1)).output
+    assert found.tolist() == [3.0 * allow_tf32] * 4
+    assert torch.backends.cudnn.allow_tf32 is somebody
