@@ -17,6 +17,7 @@ import argparse
 import csv
 import datetime
 import multiprocessing
+import re
 import sys
 import tempfile
 import time
@@ -36,6 +37,7 @@ from harness.judge import device
 from harness.judge.fitness import lint
 from harness.judge.fitness.outcomes import DOUBTFUL, Outcome
 from harness.judge.reference import Reference
+from harness.records import Row
 from harness.shared.binding import NoBackward
 from harness.shared.draws import Draw, GradDraw
 from harness.shared.problem import FULL, Instance
@@ -53,7 +55,8 @@ STEPS = ("load", "size", "model", "draw", "forward", "backward", "lint", "self-c
 def main(arguments: list[str]) -> int:
     """The table; exit status 1 where a problem failed."""
     options = _options(arguments)
-    known = catalog.find_problems(options.folder)
+    found = catalog.find_problems(options.folder)
+    known = {name: path for name, path in found.items() if re.search(options.k, name)}
     chosen = list(known.items())[options.start :: options.every]
     done = _read(options.output) if options.resume else []
     names = {line["problem"] for line in done}
@@ -69,7 +72,7 @@ def main(arguments: list[str]) -> int:
             name, outcome = line["problem"], line["outcome"]
             print(f"{len(done):4} {name}: {outcome} {line['lint']} {line['self_check']}")
             sys.stdout.flush()
-    done.sort(key=lambda line: list(known).index(line["problem"]))
+    done.sort(key=lambda line: list(found).index(line["problem"]))
     text = _markdown(done, options)
     options.output.with_suffix(".md").write_text(text, encoding="utf-8")
     return 0 if all(line["outcome"] == "ok" for line in done) else 1
@@ -87,6 +90,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--config", help="preset of the self-check")
     parser.add_argument("--jobs", type=int, default=1, help="problems at once")
     parser.add_argument("--time-limit", type=float, default=120.0, help="seconds a problem")
+    parser.add_argument("-k", default="", help="a regular expression that names have to hold")
     parser.add_argument("--start", type=int, default=0, help="first problem, from 0")
     parser.add_argument("--every", type=int, default=1, help="take every Nth: a sample, a shard")
     parser.add_argument("--resume", action="store_true", help="keep the lines that are there")
@@ -239,8 +243,15 @@ def _self_check(path: Path, size: str, options: argparse.Namespace) -> str:
             self_check=True,
         )
         (row,) = run.execute(request, run.Silent())
-    text = "; ".join(identity.complaints(row)) or row.verdict.message
+    told = [*identity.complaints(row)] or [row.verdict.message, *_speedups(row)]
+    text = "; ".join(part for part in (*told, " ".join(row.flags)) if part)
     return row.verdict.status.value + (f": {text}" if text else "")
+
+
+def _speedups(row: Row) -> Iterator[str]:
+    for mode, result in row.modes.items():
+        if None not in (result.speedup, result.low, result.high):
+            yield f"{mode} {result.speedup:.3f} ({result.low:.3f} to {result.high:.3f})"
 
 
 def _word(yes: bool) -> str:

@@ -71,7 +71,7 @@ class Reference:
         """What comes of a trial. Raises `ProblemError`, `NoBackward`, `OutOfMemoryError`."""
         expected = Expected(played=self.play(trial))
         if oracle:
-            expected.oracle = self._oracle(trial, expected.played)
+            expected.oracle = self.oracle(trial, expected.played)
         return expected
 
     def call(self, draw: Draw, grad: GradDraw | None = None, *, salt: int = 0) -> Result:
@@ -121,8 +121,9 @@ class Reference:
             )
         return played
 
-    def _oracle(self, trial: Trial, played: Played) -> Played | None:
-        """The same in fp64, from the inputs and weights as rounded to the declared dtype."""
+    def oracle(self, trial: Trial, played: Played) -> Played | None:
+        """What was `played` once more in fp64, from the inputs and weights as rounded to the
+        declared dtype; None where it does not fit, or cannot be."""
         inputs = [tensor for result in played.results for tensor in result.inputs.values()]
         size = sum(tensor.numel() * 8 for tensor in inputs)
         if size * ORACLE_FACTOR > free_bytes(self.instance.device):

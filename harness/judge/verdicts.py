@@ -107,7 +107,7 @@ def verdicts(phase: Progress, context: Context, name: str, found: Findings) -> I
         text = "no memory left for the judge's reference beside the worker; use a smaller --size"
         if not (isinstance(error, torch.OutOfMemoryError) or no_cpu_memory(error)):
             text = f"the harness failed, see the log: {error!r}"
-            _log(context, name, traceback.format_exc())
+        _log(context, name, traceback.format_exc())
         raise Ended(verdict(Status.HARNESS_ERROR, phase.now, text)) from error
 
 

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import math
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,8 +159,23 @@ def plain(value: Any) -> Any:
     return map_tensors(check, value)
 
 
+@dataclass(kw_only=True)
+class Poisoned:
+    """What the calls of one trial run under: memory that they allocate holds a value of `POISONS`
+    until it is written. `base`: bytes of what the first call is given (CUDA); of later ones what
+    calls have returned is no part, or blocks grow until judge and worker have no room for both."""
+
+    device: torch.device
+    base: int = 0
+
+    def __call__(self, poison: str) -> AbstractContextManager[None]:
+        if self.device.type == "cuda" and not self.base:
+            self.base = torch.cuda.memory_allocated(self.device)
+        return poisoned(self.device, poison, base=self.base)
+
+
 @contextlib.contextmanager
-def poisoned(device: torch.device, poison: str) -> Iterator[None]:
+def poisoned(device: torch.device, poison: str, *, base: int = 0) -> Iterator[None]:
     """Memory that the body allocates holds a value of `POISONS` until it is written.
 
     On CUDA that is the memory of PyTorch's allocator, up to some times what is in use: filling
@@ -169,7 +185,7 @@ def poisoned(device: torch.device, poison: str) -> Iterator[None]:
     torch fills its own tensors after it.
     """
     if device.type == "cuda":
-        _fill_cache(device, POISONS[poison])
+        _fill_cache(device, POISONS[poison], base)
         try:
             yield
         finally:
@@ -197,15 +213,15 @@ def _perturb(byte: int) -> None:
         mallopt(_M_PERTURB, byte)
 
 
-def _fill_cache(device: torch.device, value: float) -> None:
+def _fill_cache(device: torch.device, value: float, base: int) -> None:
     """Leave PyTorch's allocator blocks that hold `value`, and nothing else to take from.
 
-    They have several sizes: a block goes back to the driver whole or not at all, and a gradient
-    should not keep more than its own size from others. The allocator serves requests up to 1 MiB
-    from blocks of their own, so those are filled as well.
+    They have several sizes, by `base` bytes: a block goes back to the driver whole or not at all,
+    and a gradient should not keep more than its own size from others. The allocator serves requests
+    up to 1 MiB from blocks of their own, so those are filled as well.
     """
     torch.cuda.empty_cache()
-    base = max(_POISON_LEAST_BYTES, torch.cuda.memory_allocated(device))
+    base = max(_POISON_LEAST_BYTES, base)
     left = torch.cuda.mem_get_info(device)[0] // 2
     blocks = [torch.full((_SMALL_BYTES // 4,), value, device=device) for _ in range(_SMALL_BLOCKS)]
     for share in _POISON_SHARES:

@@ -7,7 +7,6 @@ session_profiling.py.
 
 from __future__ import annotations
 
-import functools
 import gc
 import inspect
 import platform
@@ -132,7 +131,7 @@ class Session(TimingOrders, ProfilingOrders):
             instance=instance,
             binding=side.binding,
             finish=calls.plain,
-            around=functools.partial(calls.poisoned, instance.device),
+            around=calls.Poisoned(device=instance.device),
         )
         played = player.play(Trial.from_json(order["trial"]))
         self._synchronize()

@@ -114,7 +114,7 @@ class Judged(TimedCalls):
                 wrong, ratio = self._wrong(rules, played, expected, trial, self._usual(trial))
             if wrong and not precise and not self.survey.random:
                 # Where eager itself is off, honest code is too: the oracle says how far.
-                expected = self.reference.expected(trial, oracle=True)
+                expected.oracle = self.reference.oracle(trial, expected.played)
                 wrong, ratio = self._wrong(rules, played, expected, trial)
             if ratio is not None:  # of the comparison that decides
                 self.worst_error_ratio = max(self.worst_error_ratio or 0.0, ratio)

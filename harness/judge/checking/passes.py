@@ -22,7 +22,8 @@ SUBSETS = 3  # leaves that are asked for alone
 class Ask:
     """What trials are made for. `grad`: with a backward. `leaves`: what can be differentiated
     by, `weights`: those of them that are parameters. `layouts`: those that inputs are tried in
-    beside contiguous. `stateful`: the reference has parameters or buffers."""
+    beside contiguous. `stateful`: the reference has parameters or buffers. `short`: there is no
+    room for a whole `sequence`."""
 
     grad: bool
     trials: int
@@ -31,6 +32,7 @@ class Ask:
     leaves: tuple[str, ...]
     weights: tuple[str, ...]
     stateful: bool
+    short: bool = False
 
     def call(
         self, *, variation: str = "as_given", layout: str = "contiguous", grad: str = "contiguous"
@@ -63,6 +65,12 @@ def sequence(ask: Ask) -> Iterator[Trial]:
     once more at the end, so caches and outputs that share memory show, in up to three buffers."""
     first, second, refilled = ask.call(), ask.call(), replace(ask.call(), inputs="refilled")
     yield Trial(calls=(first, second, refilled, ask.call(), first))
+
+
+def refilled(ask: Ask) -> Iterator[Trial]:
+    """A, and B in its tensors: what is left of `sequence` where five calls do not fit."""
+    if ask.short:
+        yield Trial(calls=(ask.call(), replace(ask.call(), inputs="refilled")))
 
 
 def evaluation(ask: Ask) -> Iterator[Trial]:
@@ -159,6 +167,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(trials=guarded, says="with other memory right before and after the inputs"),
     Pass(trials=other_memory, says="where uninitialised memory holds another value"),
     Pass(trials=sequence, says="over several calls", phases=_FORWARD),
+    Pass(trials=refilled, says="over two calls", phases=_FORWARD),
     Pass(trials=interleaved, says="with two calls under way", phases=_BACKWARD),
     Pass(trials=accumulated, says="added up in .grad over two backwards", phases=_BACKWARD),
     Pass(trials=alone, says="where one leaf alone requires a gradient", phases=_BACKWARD),

@@ -7,7 +7,7 @@ rows say so with `left_out:NAME`. Inputs as given are always asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ import torch
 from harness.config import Settings
 from harness.errors import ProblemError
 from harness.judge.checking import compare, traits
-from harness.judge.checking.passes import PASSES, Ask, Pass, interleaved
+from harness.judge.checking.passes import PASSES, Ask, Pass, interleaved, sequence
 from harness.judge.checking.rules import Rules
 from harness.judge.reference import Expected, Reference
 from harness.records import MODES, Phase
@@ -100,6 +100,7 @@ class Survey:
             leaves=self.leaves,
             weights=self.weights,
             stateful=self.stateful,
+            short=(phase, sequence.__name__) in self.left_out,
         )
 
 
@@ -147,7 +148,7 @@ def survey(reference: Reference, settings: Settings) -> Survey:
     del first, output
     return replace(
         found,
-        left_out=frozenset(_left_out(reference, rules, found, settings)),
+        left_out=_left_out(reference, rules, found, settings),
         mixable=traits.has_something_to_mix(reference)
         and traits.takes_mixtures(reference, finite=found.finite),
     )
@@ -155,15 +156,17 @@ def survey(reference: Reference, settings: Settings) -> Survey:
 
 def _left_out(
     reference: Reference, rules: Rules, found: Survey, settings: Settings
-) -> Iterator[tuple[Phase, str]]:
+) -> frozenset[tuple[Phase, str]]:
     """What the reference does not allow."""
     for phase in found.phases:
-        ask = found.ask(phase, 0, variations(reference, settings), settings)
         for check in PASSES:
+            ask = found.ask(phase, 0, variations(reference, settings), settings)
             for trial in check.trials(ask) if phase in check.phases else ():
                 if not _admits(reference, rules, check, trial, oracle=not found.random):
-                    yield phase, label(check, trial)
+                    left_out = (phase, label(check, trial))
+                    found = replace(found, left_out=found.left_out | {left_out})
                 reference.release()
+    return found.left_out
 
 
 def label(check: Pass, trial: Trial) -> str:

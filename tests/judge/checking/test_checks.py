@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -308,6 +309,23 @@ def test_what_the_reference_does_not_take_is_not_asked_and_flagged(bench: Bench)
     row = bench.judge(solution, problem, modes=())
     assert row.verdict.status is Status.PASS, row.verdict
     assert "left_out:strided" in row.flags
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_where_five_calls_do_not_fit_two_are_asked_for(bench: Bench, kept: bool) -> None:
+    def admits(reference: Any, rules: Any, check: Any, trial: Trial, *, oracle: bool) -> bool:
+        return len(trial.calls) < 5
+
+    remembers = "return vars(x).setdefault('kept', ((x - y) ** 2).mean(dim=1))"
+    source = HONEST.replace("return ((x - y) ** 2).mean(dim=1)", remembers) if kept else HONEST
+    assert (source != HONEST) is kept
+    with mock.patch.object(survey_module, "_admits", admits):
+        row = bench.judge(source, modes=(), variations=("as_given",), trials=1, layouts=())
+    assert "left_out:sequence" in row.flags
+    if kept:
+        assert row.verdict.message.startswith("over two calls: call 2: output: "), row.verdict
+    else:
+        assert row.verdict.status is Status.PASS, row.verdict
 
 
 def test_where_no_float64_reference_fits_the_row_says_so(bench: Bench) -> None:
