@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -124,6 +126,50 @@ def test_sums_in_an_order_by_chance_are_no_dependence(operation: str, needed: se
         device=torch.device("cpu"),
     )
     assert dependence.needed_by_backward(Reference(instance, 1)) == needed
+
+
+#: The sizes of 40 vectors matter to the gradients of one another, those of 40 others to none.
+DEEP = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used = torch.nn.ParameterList(torch.rand(32) + 1 for _ in range(COUNT))
+        self.idle = torch.nn.ParameterList(torch.rand(32) + 1 for _ in range(COUNT))
+
+    def forward(self, x):
+        for weight in self.used:
+            x = x * weight
+        return x + sum(self.idle)
+
+def get_inputs():
+    return [torch.randn(8, 32)]
+"""
+
+
+@pytest.mark.parametrize("count", [4, 40])
+def test_of_many_parameters_groups_are_tried(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = torch.device("cpu")
+    source = DEEP.replace("COUNT", str(count))
+    made = Instance(source=source, path="p.py", size="full", dtype=torch.float32, device=device)
+    reference = Reference(made, 1)
+    before = [tensor.clone() for tensor in reference.model.parameters()]
+    played: list[object] = []
+    play = Reference.play
+
+    def counted(self: Reference, *args: Any, **kwargs: Any) -> Any:
+        played.append(args)
+        return play(self, *args, **kwargs)
+
+    monkeypatch.setattr(Reference, "play", counted)
+    needed = dependence.needed_by_backward(reference)
+    used = {"x", *(f"used.{number}" for number in range(count))}
+    assert used <= needed
+    assert len(needed - used) <= (count // 4 if count > 4 else 0)
+    assert len(played) <= 2 + max(dependence.ALONE, dependence.MOST_TRIED)
+    after = reference.model.parameters()
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
 
 
 def test_the_reference_is_left_as_it_was() -> None:
