@@ -69,6 +69,8 @@ def largest_size(
 ) -> str:
     """Of `sizes`, the one that takes the most memory up to `limit_bytes`; the smallest, if none
     fits. `full` where its memory cannot be told."""
+    if len(sizes) == 1:
+        return sizes[0]  # deep models take seconds without data, too
     peaks = {
         size: peak_bytes(source=source, path=path, size=size, dtype=getattr(torch, dtype))
         for size in sizes

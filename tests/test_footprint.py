@@ -140,3 +140,9 @@ def test_the_size_is_kept_for_the_same_question(tmp_path: Path) -> None:
             file.write_text("no size of this problem")
         assert footprint.kept_largest_size(tmp_path, "one", "a.py", **asked) == "smoke"
         assert largest.call_count == 4
+
+
+def test_where_there_is_one_size_nothing_is_run_to_find_it() -> None:
+    asked: dict[str, Any] = {"dtype": "float32", "limit_bytes": 1.0}
+    with mock.patch.object(footprint, "peak_bytes", side_effect=AssertionError):
+        assert footprint.largest_size(TINY, "p.py", sizes=(FULL,), **asked) == FULL
