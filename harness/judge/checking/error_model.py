@@ -71,7 +71,7 @@ class Scale:
     gradients) must not shrink it, and few large elements move it less than they move the
     maximum. It is at most the maximum, so zeros fail for every atol below it. `eager_error` is
     the rms of expected - oracle, `floor` the least that it counts as, and `excess` the largest
-    part of one element's error that rtol does not explain.
+    part of one element's error that rtol does not explain, or 0 where that is too small to matter.
     """
 
     magnitude: float
@@ -91,9 +91,10 @@ def scale_of(leaf: Leaf) -> Scale:
     """A pass over what the reference gives."""
     if not leaf.expected.is_floating_point():
         return Scale(magnitude=0.0, atol=0.0)
-    square, count, largest, *moments = _sizes(leaf, lambda values: values)
-    if not math.isfinite(largest):  # seldom, and it takes three times as long
-        square, count, largest, *moments = _sizes(leaf, elements.finite)
+    sizes = _sizes(leaf, lambda values: values, torch.sub)
+    if not all(map(math.isfinite, sizes)):  # seldom, and it takes three times as long
+        sizes = _sizes(leaf, elements.finite, elements.difference)
+    square, count, largest, *moments = sizes
     magnitude = min(math.sqrt(square / max(count, 1.0)), largest)  # min: squares may overflow
     info, dtype = torch.finfo(leaf.expected.dtype), leaf.expected.dtype
     # Below the smallest normal number a GPU may flush to zero; float16's are kept.
@@ -101,42 +102,50 @@ def scale_of(leaf: Leaf) -> Scale:
     atol = max(leaf.tolerance.atol_scale * magnitude, leaf.tolerance.atol, step)
     if not moments:
         return Scale(magnitude=magnitude, atol=atol)
-    oracle_square, oracle_fourth, error_square, excess = moments
-    total = leaf.expected.numel()
+    oracle_square, oracle_fourth, error_square, largest_error = moments
+    total, gain, cap = leaf.expected.numel(), leaf.tolerance.excess_gain, ATOL_CAP * magnitude
+    excess = _excess(leaf) if max(gain, EXCESS_GAIN) * largest_error > min(atol, cap) else 0.0
     rms = math.sqrt(oracle_square / total)
     effective = oracle_square**2 / oracle_fourth if oracle_fourth else 1.0
-    gain = max(1.0, SCALAR_GAIN / math.sqrt(effective))
+    scalar_gain = max(1.0, SCALAR_GAIN / math.sqrt(effective))
     return Scale(
         magnitude=magnitude,
-        atol=max(atol, min(leaf.tolerance.excess_gain * excess, ATOL_CAP * magnitude)),
+        atol=max(atol, min(gain * excess, cap)),
         excess=excess,
         oracle_rms=rms,
         eager_error=math.sqrt(error_square / total),
-        floor=FLOOR_EPS.get(dtype, NARROW_FLOOR_EPS) * info.eps * rms * gain,
+        floor=FLOOR_EPS.get(dtype, NARROW_FLOOR_EPS) * info.eps * rms * scalar_gain,
     )
 
 
-def _sizes(leaf: Leaf, finite: Callable[[torch.Tensor], torch.Tensor]) -> list[float]:
-    """Sum e^2, how many e are not zero, max |e|, of what is `finite`; and with an oracle what
-    `_oracle_moments` gives."""
+def _sizes(
+    leaf: Leaf,
+    finite: Callable[[torch.Tensor], torch.Tensor],
+    difference: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+) -> list[float]:
+    """Sum e^2, how many e are not zero, max |e|; and with an oracle sum o^2, sum o^4,
+    sum (e - o)^2, max |e - o|. Of what is not finite, as `finite` and `difference` have it."""
     rows = []
     for _, (chunk, *oracle) in leaf.chunks(leaf.expected, leaf.oracle):
         expected = finite(chunk)
         row = [_square(expected), torch.count_nonzero(expected).double(), _largest(expected)]
         del expected
-        row += [m for o in oracle for m in _oracle_moments(chunk, o, leaf.tolerance.rtol)]
+        for o in oracle:
+            size, error = finite(o), difference(chunk, o)
+            fourth = torch.linalg.vector_norm(size, 4) ** 4
+            row += [_square(size), fourth, _square(error), _largest(error)]
         rows.append(torch.stack(row))
     return _reduce(rows, maxima=(2, 6))
 
 
-def _oracle_moments(
-    expected: torch.Tensor, oracle: torch.Tensor, rtol: float
-) -> list[torch.Tensor]:
-    """Sum o^2, sum o^4, sum (e - o)^2, max(|e - o| - rtol / EXCESS_GAIN * |o|) of a chunk."""
-    error = elements.difference(expected, oracle)
-    size = elements.finite(oracle).abs_()
-    moments = [_square(size), torch.linalg.vector_norm(size, 4) ** 4, _square(error)]
-    return [*moments, _largest(error.abs_().sub_(size, alpha=rtol / EXCESS_GAIN).clamp_(min=0))]
+def _excess(leaf: Leaf) -> float:
+    """max(|e - o| - rtol / EXCESS_GAIN * |o|), or 0."""
+    part, rows = leaf.tolerance.rtol / EXCESS_GAIN, []
+    for _, (expected, oracle) in leaf.chunks(leaf.expected, leaf.oracle):
+        error = elements.difference(expected, oracle).abs_()
+        size = elements.finite(oracle).abs_()
+        rows.append(torch.stack([_largest(error.sub_(size, alpha=part).clamp_(min=0))]))
+    return _reduce(rows, maxima=(0,))[0]
 
 
 def errors(leaf: Leaf, scale: Scale) -> tuple[bool, float, float, float]:
@@ -144,10 +153,10 @@ def errors(leaf: Leaf, scale: Scale) -> tuple[bool, float, float, float]:
 
     Only elements that are finite on both sides enter the three errors.
     """
-    if leaf.oracle is None and leaf.expected.is_floating_point():
-        max_abs, max_rel = _differences(leaf, scale)
-        if max_abs <= scale.atol:  # so does `assert_close`, which takes five times as long
-            return True, max_abs, max_rel, 0.0
+    if leaf.expected.is_floating_point():
+        max_abs, max_rel, error = _differences(leaf, scale)
+        if max_abs <= scale.atol and math.isfinite(error):
+            return True, max_abs, max_rel, error  # and so would `assert_close`, five times slower
     close, rows = True, []
     smallest = max(scale.magnitude, 1e-300)
     for _, (actual, expected, *oracle) in leaf.chunks(leaf.actual, leaf.expected, leaf.oracle):
@@ -158,26 +167,27 @@ def errors(leaf: Leaf, scale: Scale) -> tuple[bool, float, float, float]:
                 holds(actual, o.to(actual.dtype), leaf.tolerance.rtol, scale.atol) for o in oracle
             )
         )
-        error = elements.difference(actual, expected)
-        row = [_largest(error)]
-        row.append(_largest(error.div_(elements.finite(expected).abs_().clamp_(min=smallest))))
+        difference = elements.difference(actual, expected)
+        row = [_largest(difference)]
+        row.append(_largest(difference.div_(elements.finite(expected).abs_().clamp_(min=smallest))))
         row += [_square(elements.difference(actual, o)) for o in oracle]
         rows.append(torch.stack(row))
     max_abs, max_rel, *square = _reduce(rows, maxima=(0, 1))
     return close, max_abs, max_rel, math.sqrt(sum(square) / leaf.expected.numel())
 
 
-def _differences(leaf: Leaf, scale: Scale) -> tuple[float, float]:
-    """(max |a - e|, max |a - e| / max(|e|, magnitude)); NaN where something is not finite."""
+def _differences(leaf: Leaf, scale: Scale) -> tuple[float, float, float]:
+    """The three errors of `errors`; NaN where something is not finite."""
     rows = []
-    for _, (actual, expected) in leaf.chunks(leaf.actual, leaf.expected):
+    for _, (actual, expected, *oracle) in leaf.chunks(leaf.actual, leaf.expected, leaf.oracle):
         size = elements.comparable(expected)
         error = elements.comparable(actual) - size
         smallest = max(scale.magnitude, torch.finfo(size.dtype).tiny)
-        relative = _largest(error / size.abs().clamp_(min=smallest))
-        rows.append(torch.stack([_largest(error), relative]))
-    max_abs, max_rel = _reduce(rows, maxima=(0, 1))
-    return max_abs, max_rel
+        row = [_largest(error), _largest(error / size.abs().clamp_(min=smallest))]
+        row += [_square(torch.sub(actual, o)) for o in oracle]
+        rows.append(torch.stack(row))
+    max_abs, max_rel, *square = _reduce(rows, maxima=(0, 1))
+    return max_abs, max_rel, math.sqrt(sum(square) / leaf.expected.numel())
 
 
 def holds(actual: Any, expected: Any, rtol: float, atol: float) -> bool:

@@ -353,26 +353,39 @@ SPECIAL = {
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("where", [3, 83])  # in the first of several chunks, and in a later one
 @pytest.mark.parametrize("off", [0.0, 0.5, 0.999, 1.001, 30.0])
+@pytest.mark.parametrize("wide", ["no oracle", "an oracle", "an oracle far off", "as they are"])
 def test_the_short_way_through_a_comparison_says_what_the_long_one_says(
-    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, off: float, special: str, where: int
+    monkeypatch: pytest.MonkeyPatch,
+    dtype: torch.dtype,
+    off: float,
+    special: str,
+    where: int,
+    wide: str,
 ) -> None:
     expected = torch.randn(100, dtype=torch.float64)
+    oracle = None if wide == "no oracle" else expected.clone()
     expected[7] = 0.0  # where atol alone decides
     actual = expected.clone()
     actual[7] += off * module.TOLERANCES[dtype].atol_scale * float(expected.square().mean().sqrt())
     actual, expected = actual.to(dtype), expected.to(dtype)
     SPECIAL[special](actual[where:], expected[where:])
-    short = one(actual, expected, chunk_elements=16)
-    monkeypatch.setattr(error_model, "_differences", lambda *_: (NAN, NAN))
+    if oracle is not None and wide != "as they are":  # which are finite where eager is not
+        oracle = torch.where(expected.isfinite(), oracle, expected.double())
+    if oracle is not None and wide == "an oracle far off":
+        oracle[11] *= 1.5
+    short = one(actual, expected, oracle=oracle, chunk_elements=16)
+    monkeypatch.setattr(error_model, "_differences", lambda *_: (NAN, NAN, NAN))
     monkeypatch.setattr(error_model, "_sizes", _always_masked(error_model._sizes))
-    long = one(actual, expected, chunk_elements=16)
+    long = one(actual, expected, oracle=oracle, chunk_elements=16)
     assert short.problem == long.problem
-    for name in ("max_abs_error", "max_rel_error"):
+    assert (short.error_ratio is None) is (long.error_ratio is None)
+    ratio = () if short.error_ratio is None else ("error_ratio",)
+    for name in ("max_abs_error", "max_rel_error", *ratio):
         assert getattr(short, name) == pytest.approx(getattr(long, name), rel=1e-5), name
 
 
 def _always_masked(sizes: Any) -> Any:
-    return lambda leaf, finite: sizes(leaf, elements.finite)
+    return lambda leaf, *_: sizes(leaf, elements.finite, elements.difference)
 
 
 # --- error model
