@@ -79,6 +79,7 @@ def _timed(case: Case, judged: checks.Judged, mode: str, found: Findings, note: 
         overhead_ms=case.baseline.overhead_ms,
         examiner=judged,
         warm=bool(found.timings) or device.type == "cuda",  # which has just been at work in checks
+        host_bound=case.baseline.host_bound(mode),
         asks=lambda timing: _asks(case, _claim(case, timing, found)),
         note=note,
     )

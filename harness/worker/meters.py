@@ -221,4 +221,5 @@ def _reset_persisting_l2() -> None:
 METERS: dict[str, Callable[[torch.device], Meter]] = {
     "cpu": lambda device: CpuMeter(),
     "cuda": CudaMeter,
+    "wall": lambda device: WallMeter(),
 }

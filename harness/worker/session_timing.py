@@ -18,11 +18,12 @@ class TimingOrders(State):
     def warm_up(self, order: dict[str, Any]) -> Answer:
         candidate, instance = self._candidate()
         assert self.reference is not None
+        kind = instance.device.type
         self.timer = timing.Timer(
             instance=instance,
             reference=self.reference,
             candidate=candidate,
-            meter=meters.METERS[instance.device.type](instance.device),
+            meter=meters.METERS["wall" if order["wall"] else kind](instance.device),
             mix=order["mix"],
             singly=order["singly"],
         )

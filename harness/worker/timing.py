@@ -106,8 +106,8 @@ class Timer(Readings):
         mixed of the draws of `seeds`, one more.
         The answer: per block the ms of two units of each side, the numbers of the candidate's, and
         the time that it spans (monotonic clock, ns); for each side, how late the device came to
-        rest after a unit (ms, the upper quartile over units); and the numbers of the units whose
-        outputs are kept, which are the last ones.
+        rest after a unit (ms, the upper quartile over units); the numbers of the units whose
+        outputs are kept, which are the last ones; and whether the wall clock is the meter by now.
         """
         shuffle = random.Random(order_seed)
         self.renew(mode, seeds, grad_seeds, shuffle, mix_seed=order_seed)
@@ -121,7 +121,13 @@ class Timer(Readings):
         finally:
             gc.enable()
         quarter = {name: statistics.quantiles(ms, n=4)[2] for name, ms in late.items()}
-        return {"blocks": result, "late_ms": quarter, "kept": list(self.kept)}
+        bound = isinstance(self.meter, WallMeter)
+        return {
+            "blocks": result,
+            "late_ms": quarter,
+            "kept": list(self.kept),
+            "host_bound": bound,
+        }
 
     def _block(
         self, mode: str, shuffle: random.Random, late: dict[str, list[float]]

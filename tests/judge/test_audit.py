@@ -133,6 +133,44 @@ def test_times_of_both_sides_that_are_too_short_are_flagged(dev: Device) -> None
 # --- the device ---------------------------------------------------------------------------------
 
 
+def alone(reference_ms: float, wall_ms: float | None = None, *flags: str) -> Baseline:
+    found = timing(reference_ms, reference_ms, reference_wall_ms=wall_ms, flags=flags)
+    return Baseline(timings={("eager", "forward"): found})
+
+
+BOUND = ("host_bound",)
+
+
+@pytest.mark.parametrize(
+    ("base", "flags", "allowed_ms"),
+    [
+        # by events on both sides, whatever launches take
+        (alone(9.5, 13.0), (), 9.5 * 1.1),
+        # by the wall clock on both sides
+        (alone(80.0, 80.0, "host_bound"), BOUND, 80.0 * 1.25),
+        # beside the solution alone: launches take longer than the device does
+        (alone(9.5, 13.0), BOUND, 13.0 * 1.25),
+        # the solution is slow to launch, and the reference never was: its time is the device's
+        (alone(9.5, 9.6), BOUND, 9.6 * 1.1),
+        (alone(9.5), BOUND, 9.5 * 1.1),
+    ],
+)
+def test_on_a_gpu_the_reference_is_held_against_the_meter_that_it_was_timed_by(
+    base: Baseline, flags: tuple[str, ...], allowed_ms: float
+) -> None:
+    honest, forged = (timing(allowed_ms + ms, 5.0, flags=flags) for ms in (0.004, 0.006))
+    assert audit.reference_times(claim(honest, base, GPU)) is None
+    text = audit.reference_times(claim(forged, base, GPU))
+    assert text is not None
+    assert "ms alone" in text
+
+
+def test_where_the_host_sets_the_pace_a_little_less_is_no_flag() -> None:
+    base = alone(80.0, 80.0, "host_bound")
+    assert audit.reference_faster(claim(timing(65.0, 60.0, flags=BOUND), base, GPU)) == []
+    assert audit.reference_faster(claim(timing(63.0, 60.0, flags=BOUND), base, GPU)) != []
+
+
 def test_work_after_the_clock_is_refused() -> None:
     assert complaint(claim(timing(flags=(ESCAPED_FLAG,)), known(2.0), GPU)) is not None
     assert complaint(claim(timing(flags=("noisy",)), known(2.0), GPU)) is None

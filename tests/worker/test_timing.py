@@ -558,6 +558,24 @@ def test_a_side_that_is_host_bound_puts_both_on_the_wall_clock() -> None:
     assert answer["host_bound"]
     assert all(value > 0 for value in answer["ms"].values())
     assert all(unit > 0 for block in epoch(of)["blocks"] for unit in block["reference"])
+    assert epoch(of)["host_bound"]
+
+
+def test_an_epoch_tells_that_a_side_has_come_to_be_host_bound() -> None:
+    class Later(Steady):
+        bound = False
+
+        def unit(self, side: Side, mode: str, sets: list[CallSet]) -> Unit:
+            if self.bound:
+                raise HostBound("needs the host")
+            return super().unit(side, mode, sets)
+
+    meter = Later()
+    of = timer([], meter)
+    assert not of.warm_up("forward", 1, calls=2, seconds=0.0)["host_bound"]
+    assert not epoch(of)["host_bound"]
+    meter.bound = True
+    assert epoch(of)["host_bound"]
 
 
 def test_a_clock_that_stands_still_is_answered_and_no_error(

@@ -60,9 +60,13 @@ class Baseline:
         """The timings that claims about `mode` may be held against."""
         return [t for (name, m), t in self.timings.items() if m == mode and name not in self.kept]
 
-    def reference_ms(self, mode: str) -> list[float]:
-        """The reference's times of one call, by each baseline measured beside it in this run."""
-        return [t.reference_ms for t in self.of_this_run(mode)]
+    def host_bound(self, mode: str) -> bool:
+        """Whether the reference is launched too slowly to be held back behind a gate (CUDA)."""
+        return any(
+            clock.HOST_BOUND in timing.flags
+            for (name, timed), timing in self.timings.items()
+            if timed == mode and name.startswith(EAGER)
+        )
 
     def stopwatches(self, mode: str) -> list[Timing]:
         """The timings of eager that were made by the judge's clock as well."""

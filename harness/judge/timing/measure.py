@@ -50,6 +50,7 @@ def time_mode(
     examiner: Examiner | None = None,
     clocked: bool = True,
     warm: bool = False,
+    host_bound: bool = False,
     asks: Callable[[Timing], bool] = lambda timing: False,
     note: Callable[[str], None] = lambda text: None,
 ) -> Timing:
@@ -60,12 +61,13 @@ def time_mode(
     have been made. `clocked`: whether the judge's clock is read, too; `asks`: whether, by what it
     says (`stopwatch_ms`), it is to be found out how long the device was busy.
     `warm`: whether the worker has just timed another mode, or been at work otherwise.
+    `host_bound`: whether it goes by the wall clock from the beginning.
     Raises as `Worker.ask` does, and whatever `examiner` raises.
     """
     note(f"{mode}: warm-up")
     seconds = WARM_S[device.type] * (WARM_SHARE if warm else share(settings))
     singly = mode in renewal.singly
-    about = _warm_up(worker, mode, device, settings, renewal, seconds)
+    about = _warm_up(worker, mode, device, settings, renewal, seconds, host_bound)
     epochs = Epochs(
         worker=worker,
         mode=mode,
@@ -73,6 +75,7 @@ def time_mode(
         settings=settings,
         renewal=renewal,
         overhead_ms=overhead_ms if about.gated else 0.0,
+        gated=about.gated,
         minima=device.type != "cuda",
         examiner=examiner,
     )
@@ -122,7 +125,7 @@ def _measure(
     with Monitor(device) as monitor:
         while True:
             epochs.measure(monitor)
-            timing = epochs.timing(flags=_host_flags(about, device), wall_ms=about.wall_ms)
+            timing = epochs.timing(flags=_host_flags(about, device, epochs), wall_ms=about.wall_ms)
             note(f"{epochs.mode}: epoch {len(timing.epochs)}")
             if enough(timing, epochs.steps, epochs.settings, time.monotonic() - began):
                 return _settled(timing), readings
@@ -147,6 +150,7 @@ def _warm_up(
     settings: Settings,
     renewal: Renewal,
     seconds: float,
+    host_bound: bool,
 ) -> _About:
     answer = worker.ask(
         "warm_up",
@@ -157,6 +161,7 @@ def _warm_up(
         seconds=seconds,
         mix=renewal.mix,
         singly=mode in renewal.singly,
+        wall=host_bound,
     ).body["answer"]
     with claimed():
         return _About(
@@ -166,11 +171,11 @@ def _warm_up(
         )
 
 
-def _host_flags(about: _About, device: Device) -> tuple[str, ...]:
+def _host_flags(about: _About, device: Device, epochs: Epochs) -> tuple[str, ...]:
     """Whether the host, not the device, sets the pace of either side."""
     if device.type != "cuda":
         return ()
-    if not about.gated:
+    if not epochs.gated:
         return (HOST_BOUND,)
     slow = any(about.wall_ms[name] > LAUNCH_BOUND_RATIO * ms for name, ms in about.ms.items())
     return (LAUNCH_BOUND,) if slow else ()

@@ -33,6 +33,8 @@ from harness.shared.mixing import Renewal, mixes, touches, whole
 SETTINGS = Settings(**(QUICK | {"epochs_min": 3, "epochs_max": 6, "mode_budget_s": 1e4}))
 CPU = device.choose("cpu")
 GPU = Device(type="cuda", index=0, name="G", visible="0", arch="9.0", memory_bytes=1 << 36)
+SIDES = ("reference", "candidate")
+EPOCH_ANSWER = ("blocks", "late_ms", "kept", "host_bound")
 
 
 class Fake:
@@ -58,7 +60,8 @@ class Fake:
     def ask(self, order: str, *, timeout_s: float, **arguments: Any) -> Message:
         self.orders.append((order, arguments))
         if order == "warm_up":
-            answer: dict[str, Any] = {"ms": self.ms, "wall_ms": self.ms, "host_bound": False}
+            bound = arguments["wall"]
+            answer: dict[str, Any] = {"ms": self.ms, "wall_ms": self.ms, "host_bound": bound}
         elif order == "unseen":
             answer = {"ms": {name: ms * len(arguments["seeds"]) for name, ms in self.ms.items()}}
         elif order == "settle":
@@ -80,7 +83,7 @@ class Fake:
             ]
             late = {"reference": 0.015, "candidate": 0.015}
             numbers = [number for block in blocks for number in block["units"]]
-            answer = {"blocks": blocks, "late_ms": late, "kept": numbers[-3:]}
+            answer = {"blocks": blocks, "late_ms": late, "kept": numbers[-3:], "host_bound": False}
         return Message(body={"answer": self.bend(order, answer)})
 
     def cpu_s(self) -> float:
@@ -265,6 +268,37 @@ def test_a_host_bound_side_is_flagged() -> None:
     launch = Fake(bend=lambda order, a: a | {"wall_ms": slow} if order == "warm_up" else a)
     assert timing(launch, GPU).flags == (measure.LAUNCH_BOUND,)
     assert timing(launch, CPU).flags == ()
+
+
+def test_where_the_reference_alone_is_host_bound_so_are_both_from_the_beginning() -> None:
+    worker = Fake()
+    assert timing(worker, GPU, host_bound=True, overhead_ms=0.1).flags == (clock.HOST_BOUND,)
+    assert timing(worker, GPU, overhead_ms=0.1).flags == ()
+    told = [arguments["wall"] for order, arguments in worker.orders if order == "warm_up"]
+    assert told == [True, False]
+
+
+@pytest.mark.parametrize("late", [1, 2])
+def test_epochs_before_the_worker_came_to_go_by_the_wall_clock_do_not_count(late: int) -> None:
+    seen: list[int] = []
+
+    def bend(order: str, answer: dict[str, Any]) -> dict[str, Any]:
+        if order != "epoch":
+            return answer
+        seen.append(1)
+        slower = 1 if len(seen) < late else 2 if len(seen) == late else 3
+        blocks = [
+            block
+            | {name: [slower * ms for ms in block[name]] for name in ("reference", "candidate")}
+            for block in answer["blocks"]
+        ]
+        return answer | {"blocks": blocks, "host_bound": len(seen) >= late}
+
+    found = timing(Fake(bend=bend), GPU, overhead_ms=0.1)
+    assert found.flags == (clock.HOST_BOUND,)
+    assert found.overhead_ms == 0.0
+    assert {ms for epoch in found.epochs for ms in epoch.reference_ms} == {24.0}
+    assert len(found.epochs) == len(seen) - late
 
 
 def test_work_that_outlives_the_clock_is_flagged_against_the_reference() -> None:
@@ -695,7 +729,10 @@ LIES = {
     },
     "warm_up of one side": ("warm_up", put("ms", {"reference": 1.0})),
     "warm_up of a number": ("warm_up", put("ms", 1.0)),
-    **{f"epoch without {k}": ("epoch", drop(k)) for k in ("blocks", "late_ms", "kept")},
+    **{
+        f"epoch without {k}": ("epoch", drop(k))
+        for k in ("blocks", "late_ms", "kept", "host_bound")
+    },
     "unseen without times": ("unseen", drop("ms")),
     "unseen of one side": ("unseen", put("ms", {"reference": 1.0})),
     **{
