@@ -206,6 +206,11 @@ def in_doubt(claim: Claim) -> bool:
     return any(rule(claim) for rule in (reference_times, stopwatch))
 
 
+def close(claim: Claim) -> bool:
+    """Whether the claim holds only by what readings of the reference vary."""
+    return clock.close(*_clocked(claim))
+
+
 def complaint(claim: Claim) -> str | None:
     """What does not hold about one mode's claim, or None."""
     return next((text for rule in RULES if (text := rule(claim))), None)

@@ -254,6 +254,16 @@ def test_a_speedup_that_the_judges_clock_does_not_show_is_refused(dev: Device) -
     assert not audit.in_doubt(honest)
 
 
+def test_of_the_readings_of_the_reference_the_newest_counts() -> None:
+    early, late = (timing(0.1, 0.1, stopwatch_ms=ms) for ms in (0.18, 0.15))
+    found = timing(0.1, 0.02, stopwatch_ms=0.13)
+    for readings, refused in (((early,), False), ((early, late), True), ((late, early), False)):
+        names = ("eager", "eager again")
+        base = Baseline(timings={(n, "forward"): t for n, t in zip(names, readings, strict=False)})
+        assert (complaint(claim(found, base)) is not None) is refused
+        assert audit.close(claim(found, base))
+
+
 def test_a_slower_solution_may_take_longer_by_the_judges_clock_too() -> None:
     assert complaint(claim(timing(2.0, 8.0, stopwatch_ms=8.5), clocked(2.0, 2.5))) is None
     assert complaint(claim(timing(2.0, 1.9, stopwatch_ms=8.5), clocked(2.0, 2.5))) is not None

@@ -764,7 +764,8 @@ PROFILED = {"profile": True, "require_backward": False}
 def test_a_kernel_that_is_built_and_called_passes_also_where_own_ones_are_asked_for(
     bench: Bench,
 ) -> None:
-    row = bench.judge(model(NATIVE, before=BUILD), require_own_kernels=True, **PROFILED)
+    often = NATIVE.replace("extension.scale", "for _ in range(50): extension.scale")
+    row = bench.judge(model(often, before=BUILD), require_own_kernels=True, **PROFILED)
     is_row(row, Status.PASS, Phase.DONE, "^$")
     assert row.build_s is not None
     assert row.build_s > 0
@@ -1005,8 +1006,9 @@ def test_building_alone_tells_what_cannot_be_built(
     assert bench.build(source, bench.problem(TINY)).verdict.status is status
 
 
+@pytest.mark.parametrize("doubt", ["in_doubt", "close"])
 def test_the_reference_is_measured_again_with_nothing_of_the_solution_alive(
-    bench: Bench, tmp_path: Path
+    bench: Bench, tmp_path: Path, doubt: str
 ) -> None:
     note, alive = tmp_path / "pid", []
 
@@ -1015,7 +1017,7 @@ def test_the_reference_is_measured_again_with_nothing_of_the_solution_alive(
         return known
 
     with (
-        mock.patch.object(audit, "in_doubt", return_value=True),
+        mock.patch.object(audit, doubt, return_value=True),
         mock.patch.object(baseline, "measure_again", again),
     ):
         row = bench.judge(SLOW_TO_END.format(note=str(note)))

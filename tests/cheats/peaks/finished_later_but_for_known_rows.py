@@ -1,7 +1,7 @@
 """Units are finished by a thread; the judge's readings are fast since rows come again there.
 
 expect: rejected
-says: a timed call
+says: a timed call|nothing was met before
 defence: a unit on values of which nothing was met before, copied at once
 """
 

@@ -68,3 +68,20 @@ def test_who_sees_nothing_says_so() -> None:
     assert clock.sees(EAGER, claimed(1.1, None), "cuda"), "nor need be"
     lost = dataclasses.replace(EAGER, busy_ms=0.3)
     assert not clock.sees(lost, claimed(3.0, 0.3), "cuda"), "the call is lost in the rest"
+
+
+@pytest.mark.parametrize("stopwatch_ms", [0.10, 0.11, 0.13, 0.139])
+def test_on_a_cpu_a_claim_that_holds_by_little_is_close(stopwatch_ms: float) -> None:
+    # Of 0.18 ms that a reading of the reference took, 0.08 are claimed to be saved.
+    reading = timing(0.1, 0.1, stopwatch_ms=0.18)
+    found = timing(0.1, 0.02, stopwatch_ms=stopwatch_ms)
+    assert clock.complaint(found, [reading], "cpu", 0.0) is None
+    near = stopwatch_ms > 0.10 * (1 + clock.UNASKED_SLACK)
+    assert clock.close(found, [reading], "cpu", 0.0) is near
+    assert not clock.close(found, [reading], "cuda", 0.0)
+    assert not clock.close(found, [], "cpu", 0.0)
+    slower = timing(0.1, 0.11, stopwatch_ms=0.25)
+    assert not clock.close(slower, [reading], "cpu", 0.0), "who claims nothing needs no more"
+    now = timing(0.1, 0.1, stopwatch_ms=0.15)
+    text = clock.complaint(found, [now], "cpu", 0.0)
+    assert (text is None) is (stopwatch_ms <= 0.07 * (1 + clock.SLACK["cpu"]))
