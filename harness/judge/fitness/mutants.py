@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -23,7 +23,10 @@ from harness.shared.trial import Call, Result, Trial
 #: A factor that nobody could take for rounding.
 WRONG_BY = {torch.float64: 1.01, torch.float32: 1.01, torch.float16: 1.05, torch.bfloat16: 1.25}
 NARROWER = (torch.float16, torch.bfloat16)
-MAX_OPERATIONS = 64
+#: Of the parameters and operations of a deep model so many are tried, evenly spread: each takes a
+#: forward for every draw of the inputs.
+MOST_PARAMETERS, MOST_OPERATIONS = 32, 64
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +154,7 @@ def narrow(reference: Reference, survey: Survey) -> Iterator[Mutant]:
 
 def unread_weights(reference: Reference, survey: Survey) -> Iterator[Mutant]:
     """One parameter is not read: it keeps the value that it had before the weights were renewed."""
-    for name in reference.binding.parameters():
+    for name in _spread(list(reference.binding.parameters()), MOST_PARAMETERS):
 
         def make(scene: Scene, name: str = name) -> Result:
             old = reference.binding.parameters()[name].detach().clone()
@@ -167,7 +170,7 @@ def skipped(reference: Reference, survey: Survey) -> Iterator[Mutant]:
     """One operation is skipped: it gives its first argument of the right shape back."""
     counter = Skip(None)
     reference.play(Trial(calls=(Call(draw=Draw(seed=1)),)), around=lambda poison: counter)
-    for number, operation in enumerate(counter.operations[:MAX_OPERATIONS]):
+    for number, operation in _spread(list(enumerate(counter.operations)), MOST_OPERATIONS):
 
         def make(scene: Scene, number: int = number) -> Result:
             (call,) = scene.trial.calls
@@ -189,6 +192,13 @@ FAMILIES: tuple[Family, ...] = (
     unread_weights,
     skipped,
 )
+
+
+def _spread(items: list[_T], most: int) -> list[_T]:
+    """All, or `most` of them, the first and the last among them."""
+    if len(items) <= most:
+        return items
+    return [items[number * (len(items) - 1) // (most - 1)] for number in range(most)]
 
 
 def _mapped(result: Result, action: Callable[[torch.Tensor], torch.Tensor]) -> Result:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import random
+import re
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -18,6 +19,7 @@ from harness import cli, fit
 from harness.commands import fitness
 from harness.commands.fitness import Fitness
 from harness.config import Settings
+from harness.judge.fitness import mutants
 from harness.judge.fitness.lint import AS_GIVEN_TRIALS, MORE_TRIALS, lint
 from harness.judge.fitness.outcomes import (
     CREDIBLE_CHANCE,
@@ -52,6 +54,8 @@ INIT = """def __init__(self):
         self.weight = torch.nn.Parameter(torch.randn(40))
 
     """
+DEEP = 100
+FACTORS = f"self.w = torch.nn.ParameterList(torch.rand(40) + 1 for _ in range({DEEP}))"
 NORMAL = "torch.randn(ROWS, COLUMNS) * (0.5 + torch.rand(())), torch.randn(ROWS, COLUMNS)"
 
 
@@ -224,6 +228,19 @@ def test_a_parameter_without_effect_is_named() -> None:
     )
     passing = with_outcome(findings(source), Outcome.PASSES)
     assert "parameter unused unread / any output" in passing
+
+
+def test_of_a_deep_model_some_parameters_and_operations_are_tried_and_not_the_first_alone() -> None:
+    made = INIT.replace("self.weight = torch.nn.Parameter(torch.randn(40))", FACTORS)
+    source = problem("for w in self.w: x = x * w\n        return x + y")
+    source = source.replace("def forward", f"{made}def forward")
+    names = {found.mutant for found in findings(source, trials=1)}
+    parameters = sorted(int(re.findall(r"w\.(\d+) unread", n)[0]) for n in names if "w." in n)
+    operations = sorted(int(re.findall(r"operation (\d+)", n)[0]) for n in names if "oper" in n)
+    assert len(parameters) == mutants.MOST_PARAMETERS
+    assert len(operations) == mutants.MOST_OPERATIONS
+    assert (parameters[0], parameters[-1]) == (0, DEEP - 1)
+    assert (operations[0], operations[-1]) == (1, DEEP + 1)
 
 
 def test_a_bias_that_is_zero_at_the_start_is_no_fault() -> None:
