@@ -119,12 +119,15 @@ class Epochs:
         ).body["answer"]
         wall_s = time.monotonic() - began
         with claimed():
-            if answer["host_bound"] and self.gated:
-                self.gated, self.overhead_ms = False, 0.0
-                self.epochs.clear()  # they went by another clock, as a part of this one did
-                return self.measure(monitor)
+            came_to_wait = self.gated and bool(answer["host_bound"])
             self._read(answer, monitor, wall_s)
             kept = self._kept(answer)
+        if came_to_wait:
+            self.gated, self.overhead_ms = False, 0.0
+            self.epochs.clear()  # they went by another clock, as a part of this one did
+            self.flags.clear()
+            self.measure(monitor)
+            return
         self._reveal(kept, order_seed)
 
     def _read(self, answer: dict[str, Any], monitor: Monitor, wall_s: float) -> None:
