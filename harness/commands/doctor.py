@@ -98,7 +98,9 @@ def _python(machine: Machine) -> Iterator[Finding]:
 
 def _device(machine: Machine) -> Iterator[Finding]:
     if machine.device is None:
-        yield finding("device", State.MISSING, machine.fault, "choose another --device")
+        yield finding(
+            "device", State.MISSING, machine.fault, "do what it says, or choose another --device"
+        )
     elif machine.cuda:
         memory = f"{machine.device.memory_bytes / 2**30:.0f} GiB"
         detail = f"{machine.device.name}, {memory}, architecture {machine.device.arch}"

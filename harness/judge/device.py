@@ -20,6 +20,8 @@ from harness.records import Environment
 from harness.wording import counted
 
 COMMON_ARCH = "9.0"  # built for where no device says otherwise
+#: Libraries compute by these, in the judge's process; a worker's environment has none of them.
+OVERRIDES = ("NVIDIA_TF32_OVERRIDE", "ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +47,14 @@ def choose(setting: str) -> Device:
     """The device that `setting` names: auto, cpu, cuda or cuda:N.
 
     `auto` takes the CUDA device with the most free memory, else the CPU.
-    Raises `RequestError` for a malformed name, `MachineError` for a device that is not there.
+    Raises `RequestError` for a malformed name, `MachineError` for a device that is not there, and
+    where the environment says how exactly libraries compute.
     """
+    if named := next((name for name in OVERRIDES if os.environ.get(name)), None):
+        raise MachineError(
+            f"{named} is set: the judge would compute otherwise than its workers do; unset it "
+            "(the setting allow_tf32 says whether both may use TF32)"
+        )
     if setting == "cpu" or (setting == "auto" and not torch.cuda.is_available()):
         return _cpu()
     if setting not in ("auto", "cuda") and not setting.startswith("cuda:"):

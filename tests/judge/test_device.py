@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -14,6 +15,7 @@ import torch
 from harness import nvml
 from harness.errors import MachineError
 from harness.judge import device
+from harness.judge.process import toolchain
 
 FREE = {"a": 10, "b": 30, "c": 20}
 
@@ -60,3 +62,18 @@ def test_a_card_that_is_named_is_taken() -> None:
     assert device.choose("cuda:2") == 2
     with pytest.raises(MachineError, match="this machine has 3"):
         device.choose("cuda:3")
+
+
+@pytest.mark.parametrize("name", device.OVERRIDES)
+def test_an_environment_by_which_the_judge_alone_would_compute_otherwise_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "")
+    assert device.choose("cpu").type == "cpu"
+    monkeypatch.setenv(name, "1")
+    with pytest.raises(MachineError, match=f"{name} is set: .*; unset it"):
+        device.choose("cpu")
+    environment = toolchain.worker_environment(
+        toolchain.find(), folder=Path("/x"), visible_devices="0", arch=None, max_jobs=1
+    )
+    assert name not in environment
