@@ -1,7 +1,7 @@
 """Times are forged where new values cost more than a call, so that a clock sees mostly those.
 
 expect: rejected
-says: by the judge's clock
+says: by the judge's clock|nothing was met before
 defence: the judge's stopwatch renews inputs in part
 """
 
