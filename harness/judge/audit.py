@@ -21,8 +21,8 @@ from harness.wording import counted
 OTHERS = "; other programs do the same: run it again with --fresh when there are none"
 REFERENCE_SHARE = {"cuda": 0.10, "cpu": 0.50}  # a CPU is shared with everything else
 REFERENCE_SLACK_MS = {"cuda": 0.005, "cpu": 0.05}
-#: On a GPU, where the host sets the pace: references of 40 to 90 ms, some thousand launches each,
-#: took up to 13 % longer beside themselves on an H200, and as long on both sides.
+#: On a GPU, where the host sets the pace: recurrent references of 80 ms took up to 13 % longer
+#: beside copies of themselves on an H200.
 HOST_SHARE = 0.25
 UNCLOCKED = "unclocked"
 REFERENCE_FASTER = "reference_faster"
@@ -92,9 +92,11 @@ def _alone(claim: Claim) -> list[tuple[float, float]]:
     for known in claim.baseline.of_this_run(claim.timing.mode):
         ms, share = known.reference_ms, REFERENCE_SHARE[kind]
         if kind == "cuda" and clock.HOST_BOUND in claim.timing.flags:
-            wall_ms = ms if clock.HOST_BOUND in known.flags else known.reference_wall_ms or ms
-            slow = clock.HOST_BOUND in known.flags or wall_ms > ms * (1 + share)
-            ms, share = wall_ms, HOST_SHARE if slow else share
+            by_wall = clock.HOST_BOUND in known.flags
+            wall_ms = ms if by_wall else known.reference_wall_ms or ms
+            if by_wall or wall_ms > ms * (1 + share):
+                share = HOST_SHARE
+            ms = wall_ms
         found.append((ms, share))
     return found
 

@@ -1,8 +1,8 @@
-"""Numerical switches of torch: alike for both sides and the judge, whatever this torch's defaults
-are, or those of the program that the judge runs in.
+"""Numerical switches of torch, alike for both sides and the judge.
 
-cuDNN's convolutions take TF32 unless told otherwise: a judge that left that on would call its
-rounding, a thousand times float32's, the reference's own.
+Whatever this torch's defaults are, or those of the program that the judge runs in. cuDNN's
+convolutions take TF32 unless told otherwise: a judge that left that on would call its rounding, a
+thousand times float32's, the reference's own.
 """
 
 from __future__ import annotations

@@ -158,9 +158,10 @@ def _left_out(
     reference: Reference, rules: Rules, found: Survey, settings: Settings
 ) -> frozenset[tuple[Phase, str]]:
     """What the reference does not allow."""
+    varied = variations(reference, settings)
     for phase in found.phases:
         for check in PASSES:
-            ask = found.ask(phase, 0, variations(reference, settings), settings)
+            ask = found.ask(phase, 0, varied, settings)  # anew: what was left out tells what to ask
             for trial in check.trials(ask) if phase in check.phases else ():
                 if not _admits(reference, rules, check, trial, oracle=not found.random):
                     left_out = (phase, label(check, trial))
